@@ -1,0 +1,43 @@
+// native/ring/definitions.h: the producer's half of the arena of strings, frames and stacks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "ring/layout.h"
+
+namespace pilotlight {
+
+// Any thread of the producer may define; nobody waits longer than a short copy takes. What cannot
+// be defined (arena full, lock busy for too long) gets id 0 and is counted.
+class Definitions {
+ public:
+  // `table` is zeroed memory of kTableSlots entries, owned by the caller.
+  struct Entry {
+    uint32_t hash;
+    uint32_t id;
+  };
+  static constexpr uint32_t kTableSlots = 1 << 16;
+
+  void open(SegmentHeader* header, char* arena, uint32_t bytes, Entry* table) noexcept;
+
+  // The same content gives the same id as long as the table has room. Cut at kMaxStringBytes.
+  uint32_t string(std::string_view text) noexcept;
+  uint32_t frame(uint32_t function, uint32_t file, uint32_t line, uint32_t first_line) noexcept;
+  uint32_t stack(uint32_t parent, uint32_t frame) noexcept;
+
+ private:
+  uint32_t define(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept;
+  uint32_t append(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept;
+  bool lock() noexcept;
+
+  SegmentHeader* header_ = nullptr;
+  char* arena_ = nullptr;
+  uint32_t bytes_ = 0;
+  Entry* table_ = nullptr;
+  uint32_t used_ = 0;
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+};
+
+}  // namespace pilotlight

@@ -1,0 +1,177 @@
+// native/ring/record.h: the wire format between probe and agent. docs/abi.md explains it.
+//
+// This file and layout.h are the ABI. A change of meaning or layout raises kAbiMajor; a new record
+// type, definition kind or header field at a reserved place raises kAbiMinor, and old readers skip
+// it by its size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pilotlight {
+
+// "PILOTLT1" when read as little-endian bytes.
+constexpr uint64_t kMagic = 0x31544c544f4c4950ull;
+constexpr uint16_t kAbiMajor = 1;
+constexpr uint16_t kAbiMinor = 0;
+
+// Every record starts at a multiple of this, so a pad record always fits before the wrap.
+constexpr uint32_t kRecordAlign = 16;
+constexpr uint32_t kMaxRecordBytes = 4096;
+
+enum class RecordType : uint8_t {
+  kPad = 1,      // rest of the ring up to the wrap; no payload
+  kGap = 2,      // Gap: records that found no room
+  kThread = 3,   // Thread: from here on the ring's records come from this thread
+  kBegin = 4,    // id = name; a range opens
+  kEnd = 5,      // id = name; the innermost open range with that name closes
+  kMark = 6,     // Value: id = name; something happened, with a number
+  kStep = 7,     // Value: a step begins here, value = its number
+  kCounter = 8,  // Counter: id = name
+  kSample = 9,   // Sample: id = stack
+  kGc = 10,      // Gc: a collection that ended now
+  kProcess = 11, // Process: start, exit, fork, switched off
+  kSampler = 12, // SamplerStats: about once a second
+  kEvent = 13,   // Event: two free 64-bit words
+};
+
+enum class ProcessMark : uint32_t {
+  kStarted = 1,
+  kExit = 2,       // orderly interpreter shutdown; id = name of the uncaught exception, or 0
+  kForked = 3,     // value = 0; written by the parent
+  kOff = 4,        // the probe turned itself off; id = reason
+  kPaused = 5,     // collection paused on request (control group of an overhead measurement)
+  kResumed = 6,
+};
+
+// What a thread was doing when it was sampled.
+enum class ThreadState : uint8_t {
+  kUnknown = 0,
+  kRunning = 1,  // on a CPU or runnable
+  kWaiting = 2,  // asleep in the kernel
+  kGilWait = 3,  // asleep, waiting for the interpreter lock
+  kDisk = 4,     // uninterruptible sleep
+};
+
+struct RecordHeader {
+  uint16_t size;  // of the whole record, a multiple of kRecordAlign
+  uint8_t type;
+  uint8_t flags;
+  uint32_t id;  // a definition, by type; 0 is none
+  uint64_t ticks;
+};
+
+struct Gap {
+  RecordHeader header;
+  uint64_t count;
+  uint64_t first_ticks;
+  uint64_t last_ticks;
+  uint64_t reserved;
+};
+
+struct Thread {
+  RecordHeader header;  // id = thread name
+  uint32_t tid;
+  uint32_t reserved[3];
+};
+
+struct Value {
+  RecordHeader header;
+  int64_t value;
+  uint64_t reserved;
+};
+
+struct Counter {
+  RecordHeader header;
+  double value;
+  uint64_t reserved;
+};
+
+struct Sample {
+  RecordHeader header;  // id = stack; ticks = when it was taken
+  uint32_t tid;
+  uint8_t state;  // ThreadState
+  uint8_t flags;  // bit 0: stack cut at the depth limit; bit 1: same stack as before, not re-read
+  uint16_t reserved;
+  uint64_t weight_ns;  // how much time this sample stands for
+};
+
+struct Gc {
+  RecordHeader header;
+  uint32_t generation;
+  uint32_t collected;
+  uint64_t start_ticks;
+};
+
+struct Process {
+  RecordHeader header;
+  uint32_t mark;  // ProcessMark
+  uint32_t reserved;
+  int64_t value;
+};
+
+struct SamplerStats {
+  RecordHeader header;
+  uint32_t passes;     // rounds over all threads since the last such record
+  uint32_t taken;      // samples written
+  uint32_t torn;       // walks that failed a check and were dropped
+  uint32_t skipped;    // passes left out to stay within the CPU ceiling
+  uint64_t cpu_ns;     // CPU time of the probe's thread since the last such record
+  uint64_t period_ns;  // in force now
+};
+
+struct Event {
+  RecordHeader header;
+  uint64_t words[2];
+};
+
+static_assert(sizeof(RecordHeader) == 16);
+static_assert(sizeof(Gap) == 48);
+static_assert(sizeof(Thread) == 32);
+static_assert(sizeof(Value) == 32);
+static_assert(sizeof(Counter) == 32);
+static_assert(sizeof(Sample) == 32);
+static_assert(sizeof(Gc) == 32);
+static_assert(sizeof(Process) == 32);
+static_assert(sizeof(SamplerStats) == 48);
+static_assert(sizeof(Event) == 32);
+
+// Definitions: an append-only arena of things that records name by id = offset / 8. An entry refers
+// only to entries before it, so a reader can check it and no cycle can exist. Never ring records:
+// a dropped definition would orphan its ids.
+enum class DefinitionKind : uint8_t {
+  kString = 1,
+  kFrame = 2,  // Frame
+  kStack = 3,  // Stack
+};
+
+constexpr uint32_t kDefinitionAlign = 8;
+constexpr uint32_t kMaxStringBytes = 1024;
+constexpr uint32_t kMaxStackDepth = 256;
+
+struct DefinitionHeader {
+  uint32_t size;  // of the whole entry, a multiple of kDefinitionAlign
+  uint8_t kind;
+  uint8_t unused;  // string: how many bytes at the end are padding
+  uint16_t reserved;
+};
+
+struct Frame {
+  DefinitionHeader header;
+  uint32_t function;  // string
+  uint32_t file;      // string
+  uint32_t line;      // being executed; 0 if not known
+  uint32_t first_line;
+};
+
+struct Stack {
+  DefinitionHeader header;
+  uint32_t parent;  // stack of the caller, 0 at the root
+  uint32_t frame;
+};
+
+static_assert(sizeof(DefinitionHeader) == 8);
+static_assert(sizeof(Frame) == 24);
+static_assert(sizeof(Stack) == 16);
+
+}  // namespace pilotlight

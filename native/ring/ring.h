@@ -1,0 +1,162 @@
+// native/ring/ring.h: the producer's half of a ring. Its mirror is drain/ring_reader.h.
+//
+// One thread writes, one process reads. A record becomes visible by one release store of `head`, so
+// a producer killed at any instruction leaves nothing to repair. A full ring drops the newest record
+// and counts it; nothing here waits.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "ring/clock.h"
+#include "ring/layout.h"
+
+namespace pilotlight {
+
+class RingWriter {
+ public:
+  RingWriter() = default;
+
+  void open(RingSlot* slot, RingTail* tail, char* data, uint32_t bytes, ClockKind clock) noexcept {
+    slot_ = slot;
+    tail_ = tail;
+    data_ = data;
+    mask_ = bytes - 1;
+    clock_ = clock;
+    head_ = slot->head.load(std::memory_order_relaxed);
+    limit_ = 0;
+    lost_ = {};
+    refresh_limit();
+  }
+
+  bool is_open() const noexcept { return slot_ != nullptr; }
+  void close() noexcept { slot_ = nullptr; }
+  ClockKind clock() const noexcept { return clock_; }
+  RingSlot* slot() const noexcept { return slot_; }
+
+  // Writes one record: T starts with a RecordHeader, whose size, type, id and ticks are set here.
+  template <typename T>
+  bool write(RecordType type, uint32_t id, T record) noexcept {
+    return write_at(type, id, record, ticks_of(clock_));
+  }
+
+  template <typename T>
+  bool write_at(RecordType type, uint32_t id, T record, uint64_t ticks) noexcept {
+    static_assert(sizeof(T) % kRecordAlign == 0 && sizeof(T) <= kMaxRecordBytes);
+    // A signal handler may interrupt us between here and `writing_ = false`; its record would land
+    // on ours, so it is dropped.
+    if (writing_) return nested();
+    writing_ = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    char* place = reserve(sizeof(T), ticks);
+    if (place == nullptr) {
+      writing_ = false;
+      return false;
+    }
+    auto* header = reinterpret_cast<RecordHeader*>(&record);
+    header->size = sizeof(T);
+    header->type = static_cast<uint8_t>(type);
+    header->id = id;
+    header->ticks = ticks;
+    std::memcpy(place, &record, sizeof(T));
+    // Publish: the payload, then the head.
+    slot_->head.store(head_, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    writing_ = false;
+    return true;
+  }
+
+  uint64_t nested_drops() const noexcept { return nested_; }
+
+ private:
+  struct Lost {
+    uint64_t count, first_ticks, last_ticks;
+  };
+
+  bool nested() noexcept {
+    nested_++;
+    return false;
+  }
+
+  // Returns where `bytes` go and moves the private head past them, or counts a drop.
+  inline char* reserve(uint32_t bytes, uint64_t ticks) noexcept {
+    if (__builtin_expect(head_ + bytes > limit_ || lost_.count != 0, 0)) {
+      return reserve_slowly(bytes, ticks);
+    }
+    char* place = data_ + (head_ & mask_);
+    head_ += bytes;
+    return place;
+  }
+
+  // `limit_` is the end of what may be written without looking again: the wrap or the reader's tail,
+  // whichever comes first.
+  void refresh_limit() noexcept {
+    uint64_t capacity = uint64_t{mask_} + 1;
+    // Acquire: the reader's copy of the old bytes happens before we overwrite them.
+    uint64_t tail = tail_->tail.load(std::memory_order_acquire);
+    // A tail that cannot be true is a broken or hostile reader: full, until it makes sense again.
+    uint64_t used = head_ - tail;
+    uint64_t free_end = used <= capacity ? tail + capacity : head_;
+    uint64_t wrap = (head_ | mask_) + 1;
+    limit_ = free_end < wrap ? free_end : wrap;
+    free_end_ = free_end;
+  }
+
+  __attribute__((noinline)) char* reserve_slowly(uint32_t bytes, uint64_t ticks) noexcept {
+    refresh_limit();
+    if (lost_.count != 0 && !write_gap()) return drop(ticks);
+    if (head_ + bytes > limit_ && !pad_to_wrap(bytes)) return drop(ticks);
+    char* place = data_ + (head_ & mask_);
+    head_ += bytes;
+    return place;
+  }
+
+  // Fills the rest before the wrap if the record then fits behind it.
+  bool pad_to_wrap(uint32_t bytes) noexcept {
+    uint64_t wrap = (head_ | mask_) + 1;
+    if (head_ + bytes <= wrap) return false;  // not the wrap but the reader is in the way
+    if (wrap + bytes > free_end_) return false;
+    uint32_t room = static_cast<uint32_t>(wrap - head_);
+    RecordHeader pad = {static_cast<uint16_t>(room), static_cast<uint8_t>(RecordType::kPad), 0, 0,
+                        0};
+    std::memcpy(data_ + (head_ & mask_), &pad, sizeof(pad));
+    head_ = wrap;
+    refresh_limit();
+    return head_ + bytes <= limit_;
+  }
+
+  bool write_gap() noexcept {
+    if (head_ + sizeof(Gap) > limit_ && !pad_to_wrap(sizeof(Gap))) return false;
+    Gap gap = {};
+    gap.header = {sizeof(Gap), static_cast<uint8_t>(RecordType::kGap), 0, 0, lost_.last_ticks};
+    gap.count = lost_.count;
+    gap.first_ticks = lost_.first_ticks;
+    gap.last_ticks = lost_.last_ticks;
+    std::memcpy(data_ + (head_ & mask_), &gap, sizeof(gap));
+    head_ += sizeof(gap);
+    slot_->head.store(head_, std::memory_order_release);
+    lost_ = {};
+    return true;
+  }
+
+  __attribute__((noinline)) char* drop(uint64_t ticks) noexcept {
+    if (lost_.count++ == 0) lost_.first_ticks = ticks;
+    lost_.last_ticks = ticks;
+    slot_->drops.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+
+  RingSlot* slot_ = nullptr;
+  RingTail* tail_ = nullptr;
+  char* data_ = nullptr;
+  uint64_t mask_ = 0;
+  uint64_t head_ = 0;
+  uint64_t limit_ = 0;
+  uint64_t free_end_ = 0;
+  ClockKind clock_ = ClockKind::kMonotonic;
+  volatile bool writing_ = false;
+  uint64_t nested_ = 0;
+  Lost lost_ = {};
+};
+
+}  // namespace pilotlight

@@ -1,0 +1,74 @@
+"""The agent's native half: reads segments that nobody trusts, makes columns and sums."""
+
+Columns = dict[str, bytes]
+"""Little-endian values by column; a utf8 column `c` comes as `c` (bytes) and `c:offsets` (int32, rows + 1)."""
+
+Tables = dict[str, tuple[int, Columns]]
+"""Rows and columns by table; tables without rows are left out. See docs/recording.md."""
+
+ABI: tuple[int, int]
+
+class SegmentError(ValueError):
+    """The bytes are not a segment that can be read; the message says why."""
+
+class Reader:
+    """Reads one segment. Any bytes in it, while they change, can at worst quarantine a ring."""
+
+    def __init__(self, fd: int, process: int, epoch: int) -> None:
+        """Checks and maps the segment (its own copy of `fd`). `process` goes into every row.
+
+        `epoch` > 0 claims the segment for this agent; 0 only looks and never moves a tail.
+        """
+
+    pid: int
+    start_time: int
+    segment_id: str
+    boot_id: str
+    abi: tuple[int, int]
+
+    def identity(self) -> bytes:
+        """What the probe says of itself: JSON, unchecked, at most 8 KiB."""
+
+    def resume(self, positions: dict[str, object]) -> None:
+        """Goes on where `positions()` of an earlier agent stood; nonsense is ignored."""
+
+    def read(self) -> int:
+        """Takes what is published into columns and sums; returns the number of records."""
+
+    def fill(self) -> float:
+        """How full the fullest ring is, 0 to 1, counting what is read but not yet committed."""
+
+    def finish(self, time_ns: int) -> None:
+        """The process is gone: closes what is still open, adds a `died` mark unless it said exit."""
+
+    def take(self) -> Tables:
+        """The detail rows since the last take, with the definitions that this chunk lacks."""
+
+    def new_chunk(self) -> None:
+        """From now on `take` repeats definitions: a new chunk begins."""
+
+    def take_windows(self, until_ns: int) -> Tables:
+        """The sums of windows that ended before `until_ns`, and steps, with their definitions."""
+
+    def positions(self) -> dict[str, object]:
+        """JSON-able: where the next agent has to go on if this one dies after the commit."""
+
+    def commit(self) -> bool:
+        """Frees the ring space of all that was read. False: another agent has taken over."""
+
+    def losses(self) -> dict[str, int]:
+        """dropped, no_ring, nested, definitions_lost, quarantined (rings), unmatched (ends), unknown."""
+
+    def live(self) -> dict[str, object]:
+        """For `top`: read, steps, step, step_ns (last), samples by state, open ranges, sampler stats."""
+
+    def off(self) -> str | None:
+        """Why the probe turned itself off, or None."""
+
+    def python(self) -> bytes:
+        """The published Python layout (PythonInfo in native/ring/layout.h) for `read_stacks`."""
+
+    def close(self) -> None: ...
+
+def read_stacks(pid: int, python: bytes) -> list[tuple[int, int, list[tuple[str, str, int]]]]:
+    """(tid, state, frames (function, file, line) from the root) of a process, read from outside."""
