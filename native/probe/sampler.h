@@ -22,7 +22,8 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Allocates all it will ever need (at most 4 MiB). False: this Python cannot be walked, why() says.
+  // Allocates all it will ever need (at most 4 MiB). False: this Python cannot be walked, why()
+  // says.
   bool open(const PythonInfo& python, Definitions* definitions, RingWriter* ring) noexcept;
 
   // One round over all threads: writes a kSample record for each, weighted with the time since that

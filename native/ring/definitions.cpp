@@ -31,8 +31,8 @@ void Definitions::open(SegmentHeader* header, char* arena, uint32_t bytes, Entry
 }
 
 uint32_t Definitions::string(std::string_view text) noexcept {
-  uint32_t bytes = text.size() < kMaxStringBytes ? static_cast<uint32_t>(text.size())
-                                                 : kMaxStringBytes;
+  uint32_t bytes =
+      text.size() < kMaxStringBytes ? static_cast<uint32_t>(text.size()) : kMaxStringBytes;
   return define(DefinitionKind::kString, text.data(), bytes);
 }
 

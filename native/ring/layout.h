@@ -2,7 +2,8 @@
 //
 //   header | agent pages | ring table | identity | arena | rings
 //
-// The producer writes everything but the agent pages; the agent maps everything read-only but those.
+// The producer writes everything but the agent pages; the agent maps everything read-only but
+// those.
 #pragma once
 
 #include <atomic>
@@ -36,11 +37,11 @@ enum PythonOffset : uint32_t {
   kInterpreterNext,
   kInterpreterThreadsHead,
   kThreadNext,
-  kThreadFrame,        // 3.10: frame object; 3.11, 3.12: cframe; 3.13+: current frame
-  kCframeCurrent,      // 3.11, 3.12
-  kThreadNativeId,     // 0 where there is none (3.10)
-  kThreadId,           // pthread_t
-  kThreadChunk,        // data stack chunk; 0 where there is none (3.10)
+  kThreadFrame,     // 3.10: frame object; 3.11, 3.12: cframe; 3.13+: current frame
+  kCframeCurrent,   // 3.11, 3.12
+  kThreadNativeId,  // 0 where there is none (3.10)
+  kThreadId,        // pthread_t
+  kThreadChunk,     // data stack chunk; 0 where there is none (3.10)
   kChunkPrevious,
   kChunkSize,
   kChunkTop,
@@ -48,21 +49,21 @@ enum PythonOffset : uint32_t {
   kFrameCode,
   kFramePrevious,
   kFrameInstruction,
-  kFrameOwner,         // 0 where there is none
-  kCodeName,           // co_qualname where there is one, else co_name
+  kFrameOwner,  // 0 where there is none
+  kCodeName,    // co_qualname where there is one, else co_name
   kCodeFile,
   kCodeFirstLine,
   kCodeLineTable,
   kCodeInstructions,
-  kCodeSize,           // ob_size of the code object: number of code units; 0 on 3.10
+  kCodeSize,  // ob_size of the code object: number of code units; 0 on 3.10
   kUnicodeState,
   kUnicodeLength,
   kUnicodeAsciiData,
   kUnicodeCompactData,
   kBytesSize,
   kBytesData,
-  kRuntimeGil,         // from _PyRuntime, 3.10, 3.11; 0 otherwise
-  kInterpreterGil,     // pointer in the interpreter, 3.12+; 0 otherwise
+  kRuntimeGil,      // from _PyRuntime, 3.10, 3.11; 0 otherwise
+  kInterpreterGil,  // pointer in the interpreter, 3.12+; 0 otherwise
   kGilLocked,
   kGilHolder,
   kGilCond,
@@ -100,23 +101,22 @@ struct SegmentHeader {
   uint64_t arena_offset;
   uint64_t arena_bytes;
   uint64_t rings_offset;
-  ClockPair clock_base;  // 152
-  PythonInfo python;     // 176
+  ClockPair clock_base;
+  PythonInfo python;
 
   // Live state of the producer, from here on each on its own line.
   alignas(kLine) std::atomic<uint64_t> arena_head;  // bytes published
   alignas(kLine) std::atomic<uint32_t> identity_size;
   alignas(kLine) std::atomic<uint64_t> clock_sequence;  // odd while clock_now is being written
   ClockPair clock_now;
-  alignas(kLine) std::atomic<uint64_t> drops_no_ring;   // records of threads that got no ring
-  std::atomic<uint64_t> drops_nested;                   // records inside a record (signal handler)
-  std::atomic<uint64_t> definitions_lost;               // the arena was full or busy
-  alignas(kLine) std::atomic<uint32_t> off;             // 1: the probe turned itself off
+  alignas(kLine) std::atomic<uint64_t> drops_no_ring;  // records of threads that got no ring
+  std::atomic<uint64_t> definitions_lost;              // the arena was full or busy
+  alignas(kLine) std::atomic<uint32_t> off;            // 1: the probe turned itself off
   char off_reason[kReasonBytes];
 };
 static_assert(sizeof(SegmentHeader) <= kPage);
-static_assert(offsetof(SegmentHeader, clock_base) == 152);
-static_assert(offsetof(SegmentHeader, python) == 176);
+static_assert(offsetof(SegmentHeader, clock_base) == 144);
+static_assert(offsetof(SegmentHeader, python) == 168);
 static_assert(offsetof(SegmentHeader, arena_head) == 384);
 static_assert(offsetof(SegmentHeader, identity_size) == 448);
 static_assert(offsetof(SegmentHeader, clock_sequence) == 512);
@@ -132,8 +132,9 @@ enum class RingState : uint32_t {
 struct RingSlot {
   alignas(kLine) std::atomic<uint64_t> head;  // bytes ever published
   alignas(kLine) std::atomic<uint32_t> state;
-  uint32_t generation;  // counts owners
-  std::atomic<uint64_t> drops;  // records that found the ring full, ever
+  uint32_t generation;           // counts owners
+  std::atomic<uint64_t> drops;   // records that found the ring full, ever
+  std::atomic<uint64_t> nested;  // records tried inside a record (signal handler), ever
 };
 static_assert(sizeof(RingSlot) == 2 * kLine);
 

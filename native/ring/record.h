@@ -20,27 +20,27 @@ constexpr uint32_t kRecordAlign = 16;
 constexpr uint32_t kMaxRecordBytes = 4096;
 
 enum class RecordType : uint8_t {
-  kPad = 1,      // rest of the ring up to the wrap; no payload
-  kGap = 2,      // Gap: records that found no room
-  kThread = 3,   // Thread: from here on the ring's records come from this thread
-  kBegin = 4,    // id = name; a range opens
-  kEnd = 5,      // id = name; the innermost open range with that name closes
-  kMark = 6,     // Value: id = name; something happened, with a number
-  kStep = 7,     // Value: a step begins here, value = its number
-  kCounter = 8,  // Counter: id = name
-  kSample = 9,   // Sample: id = stack
-  kGc = 10,      // Gc: a collection that ended now
-  kProcess = 11, // Process: start, exit, fork, switched off
-  kSampler = 12, // SamplerStats: about once a second
-  kEvent = 13,   // Event: two free 64-bit words
+  kPad = 1,       // rest of the ring up to the wrap; no payload
+  kGap = 2,       // Gap: records that found no room
+  kThread = 3,    // Thread: from here on the ring's records come from this thread
+  kBegin = 4,     // id = name; a range opens
+  kEnd = 5,       // id = name; the innermost open range with that name closes
+  kMark = 6,      // Value: id = name; something happened, with a number
+  kStep = 7,      // Value: a step begins here, value = its number
+  kCounter = 8,   // Counter: id = name
+  kSample = 9,    // Sample: id = stack
+  kGc = 10,       // Gc: a collection that ended now
+  kProcess = 11,  // Process: start, exit, fork, switched off
+  kSampler = 12,  // SamplerStats: about once a second
+  kEvent = 13,    // Event: two free 64-bit words
 };
 
 enum class ProcessMark : uint32_t {
   kStarted = 1,
-  kExit = 2,       // orderly interpreter shutdown; id = name of the uncaught exception, or 0
-  kForked = 3,     // value = 0; written by the parent
-  kOff = 4,        // the probe turned itself off; id = reason
-  kPaused = 5,     // collection paused on request (control group of an overhead measurement)
+  kExit = 2,    // orderly interpreter shutdown; id = name of the uncaught exception, or 0
+  kForked = 3,  // value = 0; written by the parent
+  kOff = 4,     // the probe turned itself off; id = reason
+  kPaused = 5,  // collection paused on request (control group of an overhead measurement)
   kResumed = 6,
 };
 

@@ -1,8 +1,8 @@
 // native/ring/ring.h: the producer's half of a ring. Its mirror is drain/ring_reader.h.
 //
 // One thread writes, one process reads. A record becomes visible by one release store of `head`, so
-// a producer killed at any instruction leaves nothing to repair. A full ring drops the newest record
-// and counts it; nothing here waits.
+// a producer killed at any instruction leaves nothing to repair. A full ring drops the newest
+// record and counts it; nothing here waits.
 #pragma once
 
 #include <cstdint>
@@ -66,15 +66,13 @@ class RingWriter {
     return true;
   }
 
-  uint64_t nested_drops() const noexcept { return nested_; }
-
  private:
   struct Lost {
     uint64_t count, first_ticks, last_ticks;
   };
 
   bool nested() noexcept {
-    nested_++;
+    slot_->nested.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
 
@@ -88,8 +86,8 @@ class RingWriter {
     return place;
   }
 
-  // `limit_` is the end of what may be written without looking again: the wrap or the reader's tail,
-  // whichever comes first.
+  // `limit_` is the end of what may be written without looking again: the wrap or the reader's
+  // tail, whichever comes first.
   void refresh_limit() noexcept {
     uint64_t capacity = uint64_t{mask_} + 1;
     // Acquire: the reader's copy of the old bytes happens before we overwrite them.
@@ -155,7 +153,6 @@ class RingWriter {
   uint64_t free_end_ = 0;
   ClockKind clock_ = ClockKind::kMonotonic;
   volatile bool writing_ = false;
-  uint64_t nested_ = 0;
   Lost lost_ = {};
 };
 

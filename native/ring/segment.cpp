@@ -1,0 +1,205 @@
+// native/ring/segment.cpp
+#include "ring/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace pilotlight {
+namespace {
+
+constexpr size_t kTableBytes = sizeof(Definitions::Entry) * Definitions::kTableSlots;
+
+ssize_t read_file(const char* path, char* text, size_t capacity) noexcept {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t got = read(fd, text, capacity - 1);
+  close(fd);
+  text[got > 0 ? got : 0] = 0;
+  return got;
+}
+
+void read_boot_id(uint8_t out[16]) noexcept {
+  char text[64];
+  if (read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text)) < 36) return;
+  int digit = 0;
+  for (const char* c = text; *c != 0 && digit < 32; c++) {
+    int value = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
+    if (value < 0) continue;
+    out[digit / 2] = static_cast<uint8_t>(out[digit / 2] << 4 | value);
+    digit++;
+  }
+}
+
+int open_memory() noexcept {
+  int fd = memfd_create("pilotlight", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  if (ftruncate(fd, kSegmentBytes) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+int open_file(const char* folder, const uint8_t id[16]) noexcept {
+  char path[1024];
+  int used = snprintf(path, sizeof(path), "%s/%d-", folder, getpid());
+  if (used < 0 || used > 900) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  for (int i = 0; i < 8; i++) used += snprintf(path + used, 3, "%02x", id[i]);
+  strcpy(path + used, ".segment");
+  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return -1;
+  // Reserved, not only sized: a full disk must fail here, not as SIGBUS in the job.
+  int error = posix_fallocate(fd, 0, kSegmentBytes);
+  if (error != 0) {
+    unlink(path);
+    close(fd);
+    errno = error;
+    return -1;
+  }
+  return fd;
+}
+
+}  // namespace
+
+uint64_t process_start_time(int pid) noexcept {
+  char path[64], text[1024];
+  snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+  if (read_file(path, text, sizeof(text)) <= 0) return 0;
+  // The name in field 2 may hold anything, also ')' and blanks.
+  const char* field = strrchr(text, ')');
+  if (field == nullptr) return 0;
+  for (int i = 0; i < 20 && field != nullptr; i++) field = strchr(field + 1, ' ');
+  return field == nullptr ? 0 : strtoull(field + 1, nullptr, 10);
+}
+
+bool Segment::create(const char* folder) noexcept {
+  uint8_t id[16] = {};
+  if (getrandom(id, sizeof(id), GRND_NONBLOCK) != sizeof(id)) {
+    int64_t seed[2] = {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC) ^ getpid()};
+    memcpy(id, seed, sizeof(id));
+  }
+  int fd = folder != nullptr ? open_file(folder, id) : open_memory();
+  if (fd < 0) return false;
+  void* base = mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* table =
+      mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED || table == MAP_FAILED) {
+    int error = errno;
+    if (base != MAP_FAILED) munmap(base, kSegmentBytes);
+    if (table != MAP_FAILED) munmap(table, kTableBytes);
+    close(fd);
+    errno = error;
+    return false;
+  }
+  // A child that never ran our fork handler faults instead of writing into its parent's rings.
+  madvise(base, kSegmentBytes, MADV_DONTFORK);
+
+  base_ = static_cast<char*>(base);
+  fd_ = fd;
+  clock_ = trusted_clock();
+  table_ = static_cast<Definitions::Entry*>(table);
+
+  SegmentHeader* h = header();
+  h->abi_major = kAbiMajor;
+  h->abi_minor = kAbiMinor;
+  h->header_bytes = sizeof(SegmentHeader);
+  h->segment_bytes = kSegmentBytes;
+  h->pid = static_cast<uint32_t>(getpid());
+  h->ring_count = kMaxRings;
+  h->start_time = process_start_time(getpid());
+  read_boot_id(h->boot_id);
+  memcpy(h->segment_id, id, sizeof(id));
+  h->ring_bytes = kRingBytes;
+  h->clock_kind = static_cast<uint32_t>(clock_);
+  h->agent_offset = kAgentOffset;
+  h->table_offset = kTableOffset;
+  h->identity_offset = kIdentityOffset;
+  h->identity_capacity = kIdentityBytes;
+  h->arena_offset = kArenaOffset;
+  h->arena_bytes = kArenaBytes;
+  h->rings_offset = kRingsOffset;
+  h->clock_base = read_clocks(clock_);
+  definitions_.open(h, base_ + kArenaOffset, kArenaBytes, table_);
+  update_clock();
+  // The magic goes last: a segment without it is not finished.
+  reinterpret_cast<std::atomic<uint64_t>*>(&h->magic)->store(kMagic, std::memory_order_release);
+  return true;
+}
+
+void Segment::forget() noexcept {
+  if (fd_ >= 0) close(fd_);
+  if (table_ != nullptr) munmap(table_, kTableBytes);
+  base_ = nullptr;
+  table_ = nullptr;
+  fd_ = -1;
+}
+
+void Segment::set_identity(std::string_view json) noexcept {
+  if (json.size() > kIdentityBytes) return;
+  memcpy(base_ + kIdentityOffset, json.data(), json.size());
+  header()->identity_size.store(static_cast<uint32_t>(json.size()), std::memory_order_release);
+}
+
+void Segment::update_clock() noexcept {
+  SegmentHeader* h = header();
+  ClockPair now = read_clocks(clock_);
+  // A sequence lock: readers retry while it is odd or has moved.
+  uint64_t sequence = h->clock_sequence.load(std::memory_order_relaxed);
+  h->clock_sequence.store(sequence + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  h->clock_now = now;
+  h->clock_sequence.store(sequence + 2, std::memory_order_release);
+}
+
+void Segment::turn_off(const char* reason) noexcept {
+  SegmentHeader* h = header();
+  if (h->off.load(std::memory_order_relaxed) != 0) return;
+  strncpy(h->off_reason, reason, kReasonBytes - 1);
+  h->off.store(1, std::memory_order_release);
+}
+
+bool Segment::take_ring(RingWriter* ring, uint32_t tid, std::string_view thread_name) noexcept {
+  RingSlot* table = slots();
+  // A retired ring first: it goes on at its head, so nobody has to drain it before it is used
+  // again.
+  for (RingState wanted : {RingState::kRetired, RingState::kFree}) {
+    for (uint32_t i = 0; i < kMaxRings; i++) {
+      uint32_t expected = static_cast<uint32_t>(wanted);
+      if (table[i].state.load(std::memory_order_relaxed) != expected) continue;
+      // Acquire pairs with the release in retire_ring: the last owner's head is visible.
+      if (!table[i].state.compare_exchange_strong(
+              expected, static_cast<uint32_t>(RingState::kActive), std::memory_order_acquire)) {
+        continue;
+      }
+      table[i].generation++;
+      ring->open(&table[i], &tails()[i], base_ + kRingsOffset + uint64_t{i} * kRingBytes,
+                 kRingBytes, clock_);
+      Thread record = {};
+      record.tid = tid;
+      if (ring->write(RecordType::kThread, definitions_.string(thread_name), record)) return true;
+      // Full and not drained: without its announcement the records would be the last owner's.
+      retire_ring(ring);
+    }
+  }
+  return false;
+}
+
+void Segment::retire_ring(RingWriter* ring) noexcept {
+  if (!ring->is_open()) return;
+  RingSlot* slot = ring->slot();
+  ring->close();
+  slot->state.store(static_cast<uint32_t>(RingState::kRetired), std::memory_order_release);
+}
+
+}  // namespace pilotlight
