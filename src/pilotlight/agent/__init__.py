@@ -1,0 +1,1 @@
+"""One per node and user: drains the rings, keeps the recordings, answers clients."""

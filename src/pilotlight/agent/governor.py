@@ -1,0 +1,141 @@
+"""Keeps the agent within its ceilings: measures what it costs and does less when it is too much."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from pathlib import Path
+
+_AVERAGE_NS = 10_000_000_000
+_SETTLE_NS = 3_000_000_000
+_CALM_NS = 10_000_000_000
+_CALM_RATIO = 0.5
+_MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of this process. `own_bytes` leaves out the pages of the segments, which the jobs pay for."""
+
+    time_ns: int
+    cpu_ns: int
+    rss_bytes: int
+    own_bytes: int
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How hard the agent works."""
+
+    poll_busy_ns: int
+    poll_idle_ns: int
+    commit_ns: int
+    period_factor: int
+
+
+# First the agent itself does less, then the probes are asked to.
+PACES = (
+    Pace(10 * _MS, 250 * _MS, 1000 * _MS, 1),
+    Pace(20 * _MS, 250 * _MS, 1000 * _MS, 1),
+    Pace(50 * _MS, 500 * _MS, 2000 * _MS, 1),
+    Pace(100 * _MS, 1000 * _MS, 4000 * _MS, 1),
+    Pace(100 * _MS, 1000 * _MS, 4000 * _MS, 2),
+    Pace(100 * _MS, 1000 * _MS, 4000 * _MS, 4),
+    Pace(200 * _MS, 2000 * _MS, 8000 * _MS, 10),
+)
+MOST_SQUEEZE = 6
+
+
+def own_usage() -> Usage:
+    rss = shared = 0
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmRSS":
+            rss = int(value.split()[0]) * 1024
+        elif name == "RssShmem":
+            shared = int(value.split()[0]) * 1024
+    return Usage(time.monotonic_ns(), time.process_time_ns(), rss, rss - shared)
+
+
+class Governor:
+    """Fed once a second; `pace` and `squeeze` say what the rest of the agent has to keep to."""
+
+    def __init__(self, cpu_ceiling_ratio: float, memory_ceiling_bytes: int, start: Usage) -> None:
+        self.cpu_ceiling_ratio = cpu_ceiling_ratio
+        self.memory_ceiling_bytes = memory_ceiling_bytes
+        self.actions: Counter[str] = Counter()
+        self.squeeze = 0
+        self._level = 0
+        self._usages: deque[Usage] = deque([start])
+        self._level_changed_ns = start.time_ns
+        self._squeeze_changed_ns = start.time_ns
+
+    @property
+    def level(self) -> int:
+        return self._level
+
+    @property
+    def pace(self) -> Pace:
+        return PACES[self._level]
+
+    @property
+    def latest(self) -> Usage:
+        return self._usages[-1]
+
+    def cpu_ratio(self) -> float:
+        """Of one core, over the last 10 s."""
+        first, last = self._usages[0], self._usages[-1]
+        wall_ns = last.time_ns - first.time_ns
+        return (last.cpu_ns - first.cpu_ns) / wall_ns if wall_ns > 0 else 0.0
+
+    def observe(self, usage: Usage) -> None:
+        self._usages.append(usage)
+        while len(self._usages) > 2 and usage.time_ns - self._usages[1].time_ns >= _AVERAGE_NS:
+            self._usages.popleft()
+        self._govern_cpu(usage.time_ns)
+        self._govern_memory(usage)
+
+    def _govern_cpu(self, now_ns: int) -> None:
+        ratio = self.cpu_ratio()
+        settled_ns = now_ns - self._level_changed_ns
+        if ratio > self.cpu_ceiling_ratio and self._level + 1 < len(PACES):
+            if settled_ns >= _SETTLE_NS:
+                self._set_level(self._level + 1, now_ns, "slower")
+        elif (
+            ratio < self.cpu_ceiling_ratio * _CALM_RATIO
+            and self._level > 0
+            and settled_ns >= _CALM_NS
+        ):
+            self._set_level(self._level - 1, now_ns, "faster")
+
+    def _set_level(self, level: int, now_ns: int, action: str) -> None:
+        if PACES[level].period_factor != self.pace.period_factor:
+            self.actions[f"period_{action}"] += 1
+        else:
+            self.actions[f"poll_{action}"] += 1
+        self._level = level
+        self._level_changed_ns = now_ns
+
+    def _govern_memory(self, usage: Usage) -> None:
+        settled_ns = usage.time_ns - self._squeeze_changed_ns
+        if usage.own_bytes > self.memory_ceiling_bytes and self.squeeze < MOST_SQUEEZE:
+            self.squeeze += 1
+            self.actions["queues_smaller"] += 1
+            self._squeeze_changed_ns = usage.time_ns
+        elif (
+            usage.own_bytes < self.memory_ceiling_bytes * 0.8
+            and self.squeeze > 0
+            and settled_ns >= _CALM_NS
+        ):
+            self.squeeze -= 1
+            self.actions["queues_larger"] += 1
+            self._squeeze_changed_ns = usage.time_ns
+
+
+def poll_interval_ns(growth_ratio: float, elapsed_ns: int, pace: Pace) -> int:
+    """When to look at a segment again, so that its fullest ring gains about a tenth until then."""
+    if growth_ratio <= 0 or elapsed_ns <= 0:
+        return pace.poll_idle_ns
+    wanted_ns = int(0.1 * elapsed_ns / growth_ratio)
+    return max(pace.poll_busy_ns, min(pace.poll_idle_ns, wanted_ns))

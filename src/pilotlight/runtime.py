@@ -1,0 +1,86 @@
+"""Where the agent of this user lives: the folder of its sockets, its lock and its log."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from pilotlight.errors import AgentError
+
+# sun_path of a unix socket, with its closing zero.
+_LONGEST_SOCKET_PATH_BYTES = 107
+
+
+@dataclass(frozen=True)
+class Runtime:
+    folder: Path
+
+    @property
+    def probe_socket(self) -> Path:
+        return self.folder / "probe.sock"
+
+    @property
+    def client_socket(self) -> Path:
+        return self.folder / "client.sock"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "agent.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "agent.log"
+
+    @property
+    def jobs(self) -> Path:
+        """The open recordings, for the agent after a killed one."""
+        return self.folder / "jobs.json"
+
+
+def runtime() -> Runtime:
+    """The folder that docs/protocol.md names; it need not exist."""
+    chosen = os.environ.get("PILOTLIGHT_RUNTIME_DIR")
+    if chosen:
+        return Runtime(Path(chosen).absolute())
+    if os.geteuid() == 0:
+        return Runtime(Path("/run/pilotlight"))
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    if session:
+        return Runtime(Path(session) / "pilotlight")
+    return Runtime(Path(f"/tmp/pilotlight-{os.geteuid()}"))
+
+
+def prepare(place: Runtime) -> None:
+    """Creates the folder for this user alone; AgentError if another user could have made it."""
+    longest = os.fsencode(place.client_socket)
+    if len(longest) > _LONGEST_SOCKET_PATH_BYTES:
+        raise AgentError(
+            f"{place.folder}: too long a path for a socket; set PILOTLIGHT_RUNTIME_DIR"
+        )
+    mode = 0o755 if os.geteuid() == 0 else 0o700
+    try:
+        place.folder.mkdir(mode=mode, parents=True, exist_ok=True)
+        found = place.folder.lstat()
+    except OSError as error:
+        raise AgentError(f"{place.folder}: {error.strerror}; set PILOTLIGHT_RUNTIME_DIR") from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise AgentError(f"{place.folder}: not a folder of this user; set PILOTLIGHT_RUNTIME_DIR")
+    if stat.S_IMODE(found.st_mode) & 0o022:
+        raise AgentError(f"{place.folder}: others may write there (mode should be {mode:o})")
+
+
+def agent_pid(place: Runtime) -> int | None:
+    """Who holds the lock now; 0 if its pid cannot be read, None if nobody does."""
+    try:
+        with place.lock.open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = lock.read(32).strip()
+                return int(text) if text.isdigit() else 0
+            return None
+    except OSError:
+        return None
