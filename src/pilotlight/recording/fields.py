@@ -1,0 +1,59 @@
+"""Takes values out of JSON objects that nobody vouches for; what does not fit is a FormatError."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pilotlight.errors import FormatError
+
+T = TypeVar("T")
+
+JSON_LIMIT_BYTES = 16 << 20
+
+
+def read_object(path: Path) -> dict[str, object]:
+    """The JSON object in a file of bounded size."""
+    with path.open("rb") as stream:
+        data = stream.read(JSON_LIMIT_BYTES + 1)
+    if len(data) > JSON_LIMIT_BYTES:
+        raise FormatError(f"{path}: more than {JSON_LIMIT_BYTES} bytes")
+    return parse_object(data, str(path))
+
+
+def parse_object(data: bytes, place: str) -> dict[str, object]:
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise FormatError(f"{place}: not JSON") from None
+    if not isinstance(content, dict):
+        raise FormatError(f"{place}: not a JSON object")
+    return content
+
+
+def take(content: Mapping[str, object], key: str, kind: type[T]) -> T:
+    """The value of a key that must be there."""
+    value = content.get(key)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise FormatError(f"{key} is {_shown(value)} instead of {kind.__name__}")
+    return value
+
+
+def take_or(content: Mapping[str, object], key: str, default: T) -> T:
+    """The value of a key, or `default` where it is absent; of the type of `default` either way."""
+    return default if key not in content else take(content, key, type(default))
+
+
+def take_optional(content: Mapping[str, object], key: str, kind: type[T]) -> T | None:
+    return None if content.get(key) is None else take(content, key, kind)
+
+
+def take_texts(content: Mapping[str, object], key: str) -> tuple[str, ...]:
+    values = take_or(content, key, list[object]())
+    return tuple(take({key: value}, key, str) for value in values)
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else f"{value!r:.40}"

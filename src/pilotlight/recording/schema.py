@@ -1,0 +1,134 @@
+"""The tables of a recording as data: what docs/recording.md says, for the writer and the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from types import MappingProxyType
+
+FORMAT = "pilotlight-recording"
+VERSION = (1, 0)
+WINDOW_NS = 10_000_000_000
+
+UTF8 = "utf8"
+WIDTH_BYTES: Mapping[str, int] = MappingProxyType(
+    {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i64": 8, "f64": 8}
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """`kind` is a key of WIDTH_BYTES or UTF8."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.arrows"
+
+
+def _table(name: str, columns: str) -> Table:
+    pairs = (column.split() for column in columns.split(","))
+    return Table(name, tuple(Column(column, kind) for column, kind in pairs))
+
+
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {
+        table.name: table
+        for table in (
+            _table(
+                "spans",
+                "process u32, thread u32, name u32, kind u8, flags u8, start_ns i64, "
+                "duration_ns i64",
+            ),
+            _table(
+                "samples",
+                "process u32, thread u32, stack u32, state u8, flags u8, time_ns i64, "
+                "weight_ns i64",
+            ),
+            _table("counters", "process u32, thread u32, name u32, time_ns i64, value f64"),
+            _table("marks", "process u32, thread u32, name u32, kind u8, time_ns i64, value i64"),
+            _table(
+                "gaps", "process u32, ring u32, reason u8, first_ns i64, last_ns i64, count u64"
+            ),
+            _table("steps", "process u32, thread u32, step i64, start_ns i64, duration_ns i64"),
+            _table(
+                "sampler",
+                "process u32, time_ns i64, passes u32, taken u32, torn u32, skipped u32, "
+                "cpu_ns i64, period_ns i64",
+            ),
+            _table("threads", "process u32, thread u32, name u32"),
+            _table("names", "process u32, id u32, text utf8"),
+            _table(
+                "frames",
+                "process u32, id u32, function utf8, file utf8, line u32, first_line u32",
+            ),
+            _table("stacks", "process u32, id u32, parent u32, frame u32"),
+            _table(
+                "windows",
+                "process u32, start_ns i64, kind u8, state u8, id u32, count u64, total_ns i64, "
+                "min_ns i64, max_ns i64",
+            ),
+            _table(
+                "histograms",
+                "process u32, start_ns i64, kind u8, id u32, bucket u16, count u64",
+            ),
+        )
+    }
+)
+
+
+class SpanKind(IntEnum):
+    RANGE = 1
+    GC = 2
+
+
+class SpanFlag(IntFlag):
+    NEVER_CLOSED = 1
+    BEGIN_LOST = 2
+
+
+class State(IntEnum):
+    """What a thread was doing when it was sampled."""
+
+    UNKNOWN = 0
+    RUNNING = 1
+    WAITING = 2
+    GIL_WAIT = 3
+    DISK = 4
+
+
+class MarkKind(IntEnum):
+    MARK = 1
+    STARTED = 2
+    EXIT = 3
+    FORKED = 4
+    OFF = 5
+    PAUSED = 6
+    RESUMED = 7
+    DIED = 8
+    EVENT = 9
+
+
+class GapReason(IntEnum):
+    RING_FULL = 1
+    NO_RING = 2
+    NESTED = 3
+    QUARANTINED = 4
+    DEFINITIONS_LOST = 5
+    OVER_BUDGET = 6
+
+
+class WindowKind(IntEnum):
+    RANGE = 1
+    SAMPLE = 2
+    GC = 3
+    STEP = 4
