@@ -25,9 +25,10 @@ void Definitions::open(SegmentHeader* header, char* arena, uint32_t bytes, Entry
   bytes_ = bytes;
   table_ = table;
   used_ = 0;
-  busy_.clear();
   // The first 8 bytes stay empty, so that id 0 is nothing.
-  header->arena_head.store(kDefinitionAlign, std::memory_order_release);
+  head_ = kDefinitionAlign;
+  busy_.clear();
+  header->arena_head.store(head_, std::memory_order_release);
 }
 
 uint32_t Definitions::string(std::string_view text) noexcept {
@@ -81,20 +82,21 @@ uint32_t Definitions::define(DefinitionKind kind, const void* payload, uint32_t 
 }
 
 uint32_t Definitions::append(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept {
-  uint64_t head = header_->arena_head.load(std::memory_order_relaxed);
   uint32_t padded = (bytes + kDefinitionAlign - 1) & ~(kDefinitionAlign - 1);
   uint32_t size = padded + sizeof(DefinitionHeader);
-  if (head + size > bytes_) {
+  if (head_ + size > bytes_) {
     header_->definitions_lost.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
   DefinitionHeader entry = {size, static_cast<uint8_t>(kind), static_cast<uint8_t>(padded - bytes),
                             0};
-  std::memcpy(arena_ + head, &entry, sizeof(entry));
-  std::memcpy(arena_ + head + sizeof(entry), payload, bytes);
+  std::memcpy(arena_ + head_, &entry, sizeof(entry));
+  std::memcpy(arena_ + head_ + sizeof(entry), payload, bytes);
+  uint32_t id = static_cast<uint32_t>(head_ / kDefinitionAlign);
+  head_ += size;
   // Publish: the entry, then the head. Records that use the id are published after this.
-  header_->arena_head.store(head + size, std::memory_order_release);
-  return static_cast<uint32_t>(head / kDefinitionAlign);
+  header_->arena_head.store(head_, std::memory_order_release);
+  return id;
 }
 
 bool Definitions::lock() noexcept {

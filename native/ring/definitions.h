@@ -37,6 +37,7 @@ class Definitions {
   uint32_t bytes_ = 0;
   Entry* table_ = nullptr;
   uint32_t used_ = 0;
+  uint64_t head_ = 0;  // the published one is for readers; never read back what others can write
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 };
 
