@@ -288,6 +288,18 @@ void a_retired_ring_taken_over_goes_on_at_the_head() {
   for (uint64_t i = 0; i < 8; i++) CHECK_EQUAL(as<Event>(records[i]).words[0], i);
 }
 
+void a_head_that_somebody_bent_is_aligned_again_at_the_take_over() {
+  RingMemory<256> memory;
+  for (uint64_t head : {256ull - 8, 256ull - 1, 4096ull - 24}) {
+    memory.slot.head.store(head);
+    memory.tail.tail.store(head - head % kRecordAlign);
+    RingWriter writer = memory.writer();
+    CHECK(write_event(&writer, 1, 1));
+    CHECK_EQUAL(memory.head() % kRecordAlign, 0);
+    memory.check_guards();
+  }
+}
+
 void drops_of_an_owner_that_ended_stay_counted_in_the_slot() {
   RingMemory<256> memory;
   RingWriter first = memory.writer();
@@ -318,6 +330,7 @@ int main(int argc, char** argv) {
                     TEST(any_mix_of_sizes_and_reads_keeps_order_and_accounts_for_every_record),
                     TEST(a_write_from_a_signal_handler_inside_a_write_is_dropped_and_counted),
                     TEST(a_retired_ring_taken_over_goes_on_at_the_head),
+                    TEST(a_head_that_somebody_bent_is_aligned_again_at_the_take_over),
                     TEST(drops_of_an_owner_that_ended_stay_counted_in_the_slot)},
                    argc, argv);
 }
