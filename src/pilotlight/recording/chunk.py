@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from pilotlight.errors import FormatError
 from pilotlight.recording.arrow import BATCH_LIMIT_BYTES, END_OF_STREAM
+from pilotlight.recording.committed import CommittedFile
+from pilotlight.recording.decoder import Batch, StreamDecoder
 from pilotlight.recording.encoder import (
     COMPRESSION_LEVEL,
     BatchEncoder,
@@ -24,10 +26,13 @@ from pilotlight.recording.journal import (
     read_journal,
 )
 from pilotlight.recording.schema import TABLES, Table
+from pilotlight.recording.source import open_source
 from pilotlight.recording.zstd import ZstdCompressor
 
 JOIN_LIMIT_BYTES = 16 << 20
 """Appends to a table are joined to one batch up to about this size."""
+
+WARNINGS_LIMIT = 100
 
 
 def last_positions(folder: Path) -> dict[str, object]:
@@ -54,7 +59,7 @@ class ChunkWriter:
             raise FormatError(f"{folder / JOURNAL_FILE}: {journal.problem}")
         if journal.closed:
             raise FormatError(f"{folder}: this chunk is closed")
-        self._journal = _CommittedFile(folder / JOURNAL_FILE, journal.length_bytes)
+        self._journal = CommittedFile(folder / JOURNAL_FILE, journal.length_bytes)
         lengths = journal.lengths()
         compressor = ZstdCompressor(level=COMPRESSION_LEVEL)
         self._streams = {
@@ -106,7 +111,7 @@ class ChunkWriter:
                 stream.file.close()
             self._journal.close()
 
-    def _write(self, additions: list[tuple[_CommittedFile, bytes]]) -> None:
+    def _write(self, additions: list[tuple[CommittedFile, bytes]]) -> None:
         """All or nothing: the journal comes last, and no length moves before it is written."""
         try:
             for file, data in additions:
@@ -119,6 +124,65 @@ class ChunkWriter:
             file.length_bytes += len(data)
 
 
+class ChunkReader:
+    """Reads what was committed of a chunk, also while it grows.
+
+    `warnings` says, file and place, what had to be left out so far.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.warnings: list[str] = []
+        self._journal: Journal | None = None
+        try:
+            self._journal = read_journal(folder)
+        except (FormatError, OSError) as error:
+            self._warn(JOURNAL_FILE, str(error))
+        if self._journal is None:
+            self._warn(JOURNAL_FILE, "is missing: each file is read to its last whole batch")
+        elif self._journal.problem:
+            self._warn(JOURNAL_FILE, self._journal.problem)
+
+    @property
+    def closed(self) -> bool:
+        return self._journal is not None and self._journal.closed
+
+    def read(self, table: str) -> Iterator[Batch]:
+        """The batches of a table in the order of their commits."""
+        file = TABLES[table].file
+        boundaries = [] if self._journal is None else self._journal.boundaries.get(file, [])
+        if self._journal is not None and not boundaries:
+            return
+        try:
+            with open_source(self._folder / file) as stream:
+                yield from self._read(stream, TABLES[table], boundaries)
+        except FileNotFoundError:
+            if boundaries:
+                self._warn(file, f"is missing, with {boundaries[-1]} bytes committed")
+        except (FormatError, OSError) as error:
+            self._warn(file, str(error))
+
+    def _read(self, stream: BinaryIO, table: Table, boundaries: list[int]) -> Iterator[Batch]:
+        length_bytes = os.fstat(stream.fileno()).st_size
+        if boundaries and length_bytes < boundaries[-1]:
+            self._warn(table.file, f"has {length_bytes} of {boundaries[-1]} committed bytes")
+        elif boundaries:
+            length_bytes = boundaries[-1]
+        for item in StreamDecoder(stream, table, length_bytes, boundaries).read():
+            if isinstance(item, Batch):
+                yield item
+            else:
+                place = f"bytes {item.start} to {item.end}"
+                self._warn(table.file, f"{place} left out: {item.reason}")
+
+    def _warn(self, file: str, what: str) -> None:
+        name = f"{self._folder.parent.name}/{self._folder.name}/{file}"
+        if len(self.warnings) < WARNINGS_LIMIT:
+            self.warnings.append(f"{name}: {what}")
+        else:
+            self.warnings[-1] = f"{name}: {what} (and more before it, not listed)"
+
+
 class _Stream:
     """One table of a chunk and its rows since the last commit."""
 
@@ -126,7 +190,7 @@ class _Stream:
         self, folder: Path, table: Table, length_bytes: int, compressor: ZstdCompressor
     ) -> None:
         self.table = table
-        self.file = _CommittedFile(folder / table.file, length_bytes)
+        self.file = CommittedFile(folder / table.file, length_bytes)
         self._schema = schema_message(table)
         if length_bytes and self.file.read(len(self._schema)) != self._schema:
             raise FormatError(f"{folder / table.file}: written with other columns")
@@ -164,46 +228,3 @@ class _Stream:
         self._batches.append(self._encoder.encode(self._rows, columns))
         self._pieces = []
         self._rows = self._bytes = 0
-
-
-class _CommittedFile:
-    """A file of which the first `length_bytes` count; writes go there and never move it."""
-
-    def __init__(self, path: Path, length_bytes: int) -> None:
-        self.path = path
-        self.length_bytes = length_bytes
-        self._descriptor: int | None = None
-        if path.exists():
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            if os.fstat(self._descriptor).st_size < length_bytes:
-                self.close()
-                raise FormatError(f"{path}: shorter than the {length_bytes} bytes committed")
-            os.ftruncate(self._descriptor, length_bytes)
-        elif length_bytes:
-            raise FormatError(f"{path}: is gone, with {length_bytes} bytes committed")
-
-    def read(self, size_bytes: int) -> bytes:
-        return os.pread(self._open(), size_bytes, 0)
-
-    def write(self, data: bytes) -> None:
-        descriptor = self._open()
-        view = memoryview(data)
-        done = 0
-        while done < len(view):
-            done += os.pwrite(descriptor, view[done:], self.length_bytes + done)
-
-    def cut(self) -> None:
-        if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self.length_bytes)
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def _open(self) -> int:
-        if self._descriptor is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(self.path, flags, 0o644)
-        return self._descriptor

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pilotlight.errors import FormatError
+from pilotlight.recording.source import open_source
 
 T = TypeVar("T")
 
@@ -16,7 +17,7 @@ JSON_LIMIT_BYTES = 16 << 20
 
 def read_object(path: Path) -> dict[str, object]:
     """The JSON object in a file of bounded size."""
-    with path.open("rb") as stream:
+    with open_source(path) as stream:
         data = stream.read(JSON_LIMIT_BYTES + 1)
     if len(data) > JSON_LIMIT_BYTES:
         raise FormatError(f"{path}: more than {JSON_LIMIT_BYTES} bytes")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pilotlight.errors import FormatError
 from pilotlight.recording.schema import TABLES
+from pilotlight.recording.source import open_source
 
 JOURNAL_FILE = "commit.jsonl"
 LINE_LIMIT_BYTES = 1 << 20
@@ -55,7 +56,7 @@ def read_journal(folder: Path) -> Journal | None:
     """None: this chunk has no journal."""
     journal = Journal()
     try:
-        stream = (folder / JOURNAL_FILE).open("rb")
+        stream = open_source(folder / JOURNAL_FILE)
     except FileNotFoundError:
         return None
     with stream:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,10 +31,14 @@ class Lost:
 
 @dataclass(frozen=True)
 class AgentFacts:
-    """The agent's own cost; `restarts` are the times (monotonic) at which another one took over."""
+    """The agent's own cost; `restarts` are the times (monotonic) at which another one took over.
+
+    `start_time` is field 22 of /proc/PID/stat: with the pid it names the agent's process.
+    """
 
     pid: int
     version: str
+    start_time: int = 0
     restarts: tuple[int, ...] = ()
     cpu_ns: int = 0
     wall_ns: int = 0
@@ -104,6 +107,7 @@ def _agent(content: Mapping[str, object]) -> AgentFacts:
     return AgentFacts(
         pid=take(content, "pid", int),
         version=take(content, "version", str),
+        start_time=take_or(content, "start_time", 0),
         restarts=tuple(take({"restarts": time}, "restarts", int) for time in restarts),
         cpu_ns=take_or(content, "cpu_ns", 0),
         wall_ns=take_or(content, "wall_ns", 0),
@@ -133,7 +137,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replaces the manifest as a whole: a reader sees the old one or the new one."""
     beside = folder / f"{MANIFEST_FILE}.new"
     beside.write_text(manifest.to_json())
-    os.replace(beside, folder / MANIFEST_FILE)
+    beside.replace(folder / MANIFEST_FILE)
 
 
 def read_manifest(folder: Path) -> Manifest:
