@@ -111,7 +111,7 @@ struct SegmentHeader {
   ClockPair clock_now;
   alignas(kLine) std::atomic<uint64_t> drops_no_ring;  // records of threads that got no ring
   std::atomic<uint64_t> definitions_lost;              // the arena was full or busy
-  alignas(kLine) std::atomic<uint32_t> off;            // 1: the probe turned itself off
+  alignas(kLine) std::atomic<uint32_t> off;  // Off: what the probe turned off
   char off_reason[kReasonBytes];
 };
 static_assert(sizeof(SegmentHeader) <= kPage);
@@ -122,6 +122,8 @@ static_assert(offsetof(SegmentHeader, identity_size) == 448);
 static_assert(offsetof(SegmentHeader, clock_sequence) == 512);
 static_assert(offsetof(SegmentHeader, drops_no_ring) == 576);
 static_assert(offsetof(SegmentHeader, off) == 640);
+
+enum class Off : uint32_t { kNothing = 0, kAll = 1, kSampling = 2 };
 
 enum class RingState : uint32_t {
   kFree = 0,
@@ -141,7 +143,7 @@ static_assert(sizeof(RingSlot) == 2 * kLine);
 // First agent page.
 struct AgentHeader {
   std::atomic<uint64_t> epoch;  // of the agent that may move the tails; 0: none yet
-  std::atomic<uint32_t> pid;
+  std::atomic<uint64_t> pid;    // of that agent
 };
 
 // Second agent page: one line a ring.

@@ -25,18 +25,6 @@ ssize_t read_file(const char* path, char* text, size_t capacity) noexcept {
   return got;
 }
 
-void read_boot_id(uint8_t out[16]) noexcept {
-  char text[64];
-  if (read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text)) < 36) return;
-  int digit = 0;
-  for (const char* c = text; *c != 0 && digit < 32; c++) {
-    int value = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
-    if (value < 0) continue;
-    out[digit / 2] = static_cast<uint8_t>(out[digit / 2] << 4 | value);
-    digit++;
-  }
-}
-
 int open_memory() noexcept {
   int fd = memfd_create("pilotlight", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
@@ -71,6 +59,18 @@ int open_file(const char* folder, const uint8_t id[16]) noexcept {
 }
 
 }  // namespace
+
+void read_boot_id(uint8_t out[16]) noexcept {
+  char text[64];
+  if (read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text)) < 36) return;
+  int digit = 0;
+  for (const char* c = text; *c != 0 && digit < 32; c++) {
+    int value = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
+    if (value < 0) continue;
+    out[digit / 2] = static_cast<uint8_t>(out[digit / 2] << 4 | value);
+    digit++;
+  }
+}
 
 uint64_t process_start_time(int pid) noexcept {
   char path[64], text[1024];
@@ -162,11 +162,11 @@ void Segment::update_clock() noexcept {
   h->clock_sequence.store(sequence + 2, std::memory_order_release);
 }
 
-void Segment::turn_off(const char* reason) noexcept {
+void Segment::turn_off(Off what, const char* reason) noexcept {
   SegmentHeader* h = header();
   if (h->off.load(std::memory_order_relaxed) != 0) return;
   strncpy(h->off_reason, reason, kReasonBytes - 1);
-  h->off.store(1, std::memory_order_release);
+  h->off.store(static_cast<uint32_t>(what), std::memory_order_release);
 }
 
 bool Segment::take_ring(RingWriter* ring, uint32_t tid, std::string_view thread_name) noexcept {

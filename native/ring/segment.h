@@ -28,7 +28,7 @@ class Segment {
 
   void set_identity(std::string_view json) noexcept;
   void update_clock() noexcept;
-  void turn_off(const char* reason) noexcept;
+  void turn_off(Off what, const char* reason) noexcept;
 
   // Takes a ring for the calling thread and announces it; false: none is left.
   bool take_ring(RingWriter* ring, uint32_t tid, std::string_view thread_name) noexcept;
@@ -44,6 +44,9 @@ class Segment {
   Definitions definitions_;
   Definitions::Entry* table_ = nullptr;
 };
+
+// The kernel's id of this boot, zeros if it cannot be read.
+void read_boot_id(uint8_t out[16]) noexcept;
 
 // Field 22 of /proc/PID/stat, or 0.
 uint64_t process_start_time(int pid) noexcept;

@@ -56,6 +56,9 @@ class Reader:
     def commit(self) -> bool:
         """Frees the ring space of all that was read. False: another agent has taken over."""
 
+    def release_pages(self) -> None:
+        """Lets go of the segment's pages that reading brought into this process's memory."""
+
     def losses(self) -> dict[str, int]:
         """dropped, no_ring, nested, definitions_lost, quarantined (rings), unmatched (ends), unknown."""
 

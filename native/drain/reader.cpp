@@ -1,0 +1,350 @@
+// native/drain/reader.cpp
+#include "drain/reader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ring/segment.h"
+
+namespace pilotlight {
+namespace {
+
+constexpr size_t kMaxOpenRanges = 512;
+constexpr size_t kMaxThreadNames = 16384;
+constexpr int64_t kMaxWeightNs = 3600000000000;
+
+// The record as T, if it is long enough to be one; newer producers may append fields.
+template <typename T>
+bool as(const RecordHeader& header, const char* bytes, T* out) noexcept {
+  if (header.size < sizeof(T)) return false;
+  std::memcpy(out, bytes, sizeof(T));
+  return true;
+}
+
+bool same_boot(const SegmentHeader& header) noexcept {
+  static const std::array<uint8_t, 16> here = [] {
+    std::array<uint8_t, 16> id = {};
+    read_boot_id(id.data());
+    return id;
+  }();
+  return std::memcmp(here.data(), header.boot_id, here.size()) == 0;
+}
+
+}  // namespace
+
+const char* Reader::open(int fd, uint64_t epoch) {
+  const char* reason = view_.open(fd);
+  if (reason != nullptr) return reason;
+  const SegmentHeader& h = view_.header();
+  if (same_boot(h)) {
+    clock_ = &machine_clock(static_cast<ClockKind>(h.clock_kind));
+    clock_->refresh();
+  } else {
+    stated_ = TickClock::stated(h.clock_base, h.clock_now);
+    clock_ = &stated_;
+  }
+  epoch_ = epoch;
+  if (epoch != 0) view_.claim(epoch, static_cast<uint32_t>(getpid()));
+  definitions_.open(&view_);
+  for (uint32_t i = 0; i < h.ring_count; i++) {
+    rings_[i].open(&view_, i);
+    progress_[i].position = taken_[i].position = rings_[i].position();
+  }
+  return nullptr;
+}
+
+void Reader::resume(uint32_t ring, const RingProgress& progress) {
+  if (ring >= view_.header().ring_count || !rings_[ring].resume(progress.position)) return;
+  progress_[ring] = progress;
+  if (progress_[ring].open.size() > kMaxOpenRanges) progress_[ring].open.resize(kMaxOpenRanges);
+  taken_[ring] = progress_[ring];
+}
+
+uint64_t Reader::read() {
+  if (clock_ != &stated_) clock_->refresh();
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < view_.header().ring_count; i++) {
+    count += rings_[i].read(
+        scratch_, [&](const RecordHeader& header, const char* bytes) { record(i, header, bytes); });
+    progress_[i].position = rings_[i].position();
+  }
+  residual_gaps();
+  live_.read += count;
+  return count;
+}
+
+void Reader::record(uint32_t index, const RecordHeader& header, const char* bytes) {
+  RingProgress& ring = progress_[index];
+  int64_t now = to_ns(header.ticks);
+  switch (static_cast<RecordType>(header.type)) {
+    case RecordType::kBegin:
+      if (ring.open.size() < kMaxOpenRanges) {
+        ring.open.push_back({header.id, now});
+      } else {
+        unmatched_++;
+      }
+      return;
+    case RecordType::kEnd:
+      return end_range(ring, header.id, now);
+    case RecordType::kSample:
+      return sample(header, bytes);
+    case RecordType::kCounter: {
+      Counter counter;
+      if (!as(header, bytes, &counter)) break;
+      rows_.counters.push_back({ring.thread, header.id, now, counter.value});
+      return;
+    }
+    case RecordType::kStep: {
+      Value value;
+      if (!as(header, bytes, &value)) break;
+      return begin_step(ring, value.value, now);
+    }
+    case RecordType::kMark: {
+      Value value;
+      if (!as(header, bytes, &value)) break;
+      rows_.marks.push_back({ring.thread, header.id, now, value.value, kMarkMark});
+      return;
+    }
+    case RecordType::kEvent: {
+      Event event;
+      if (!as(header, bytes, &event)) break;
+      rows_.marks.push_back(
+          {ring.thread, header.id, now, static_cast<int64_t>(event.words[0]), kMarkEvent});
+      return;
+    }
+    case RecordType::kGc: {
+      Gc gc;
+      if (!as(header, bytes, &gc)) break;
+      int64_t start = std::min(to_ns(gc.start_ticks), now);
+      rows_.spans.push_back({ring.thread, 0, start, now - start, kSpanGc, 0});
+      sums_.add(SumKind::kGc, 0, gc.generation, now, now - start);
+      return;
+    }
+    case RecordType::kThread: {
+      Thread thread;
+      if (!as(header, bytes, &thread)) break;
+      // Flag 1: the sampler describes another thread than the ring's own.
+      if ((header.flags & 1) == 0) {
+        while (!ring.open.empty()) close_range(ring, now, kSpanNeverClosed);
+        ring.has_step = false;
+        ring.thread = thread.tid;
+      }
+      return describe_thread(thread.tid, header.id);
+    }
+    case RecordType::kGap: {
+      Gap gap;
+      if (!as(header, bytes, &gap)) break;
+      ring.known_full += gap.count;
+      rows_.gaps.push_back(
+          {index, kGapFull, to_ns(gap.first_ticks), to_ns(gap.last_ticks), gap.count});
+      return;
+    }
+    case RecordType::kProcess:
+      return process_mark(ring, header, bytes);
+    case RecordType::kSampler: {
+      SamplerStats stats;
+      if (!as(header, bytes, &stats)) break;
+      live_.sampler = {now,
+                       stats.passes,
+                       stats.taken,
+                       stats.torn,
+                       stats.skipped,
+                       static_cast<int64_t>(stats.cpu_ns),
+                       static_cast<int64_t>(stats.period_ns)};
+      rows_.sampler.push_back(live_.sampler);
+      return;
+    }
+    default:
+      break;
+  }
+  unknown_++;
+}
+
+void Reader::end_range(RingProgress& ring, uint32_t name, int64_t now_ns) {
+  size_t depth = ring.open.size();
+  while (depth > 0 && ring.open[depth - 1].name != name) depth--;
+  if (depth == 0) {
+    unmatched_++;
+    return;
+  }
+  // Ranges inside whose end was lost end with it.
+  while (ring.open.size() > depth) close_range(ring, now_ns, kSpanNeverClosed);
+  close_range(ring, now_ns, 0);
+}
+
+void Reader::close_range(RingProgress& ring, int64_t now_ns, uint8_t flags) {
+  OpenRange range = ring.open.back();
+  ring.open.pop_back();
+  int64_t duration = std::max<int64_t>(now_ns - range.start_ns, 0);
+  rows_.spans.push_back({ring.thread, range.name, range.start_ns, duration, kSpanRange, flags});
+  sums_.add(SumKind::kRange, 0, range.name, now_ns, duration);
+}
+
+void Reader::begin_step(RingProgress& ring, int64_t step, int64_t now_ns) {
+  if (ring.has_step) {
+    int64_t duration = std::max<int64_t>(now_ns - ring.step_start_ns, 0);
+    StepRow row = {ring.thread, ring.step, ring.step_start_ns, duration};
+    rows_.steps.push_back(row);
+    window_steps_.push_back(row);
+    sums_.add(SumKind::kStep, 0, 0, now_ns, duration);
+    live_.steps++;
+    live_.step_ns = duration;
+  }
+  ring.has_step = true;
+  ring.step = step;
+  ring.step_start_ns = now_ns;
+  live_.step = step;
+  live_.last_step_ns = now_ns;
+}
+
+void Reader::sample(const RecordHeader& header, const char* bytes) {
+  Sample sample;
+  if (!as(header, bytes, &sample)) {
+    unknown_++;
+    return;
+  }
+  int64_t now = to_ns(header.ticks);
+  int64_t weight = static_cast<int64_t>(std::min<uint64_t>(sample.weight_ns, kMaxWeightNs));
+  uint8_t state = sample.state <= static_cast<uint8_t>(ThreadState::kDisk) ? sample.state : 0;
+  rows_.samples.push_back({sample.tid, header.id, now, weight, state, sample.flags});
+  sums_.add(SumKind::kSample, state, header.id, now, weight);
+  live_.state_ns[state] += static_cast<uint64_t>(weight);
+}
+
+void Reader::describe_thread(uint32_t thread, uint32_t name) {
+  auto known = thread_names_.find(thread);
+  if (known != thread_names_.end() && known->second == name) return;
+  // A process that keeps making threads: forget the names, they are only repeated then.
+  if (thread_names_.size() >= kMaxThreadNames) thread_names_.clear();
+  thread_names_[thread] = name;
+  rows_.threads.push_back({thread, name});
+  window_threads_.push_back({thread, name});
+}
+
+void Reader::process_mark(const RingProgress& ring, const RecordHeader& header, const char* bytes) {
+  Process process;
+  if (!as(header, bytes, &process) || process.mark < 1 ||
+      process.mark > static_cast<uint32_t>(ProcessMark::kResumed)) {
+    unknown_++;
+    return;
+  }
+  auto mark = static_cast<ProcessMark>(process.mark);
+  if (mark == ProcessMark::kExit) exited_ = true;
+  // ProcessMark counts from 1 as MarkKind does from kMarkStarted.
+  uint8_t kind = static_cast<uint8_t>(kMarkStarted + process.mark - 1);
+  rows_.marks.push_back({ring.thread, header.id, to_ns(header.ticks), process.value, kind});
+}
+
+void Reader::residual_gap(uint32_t ring, GapReason reason, uint64_t total, uint64_t* known) {
+  // A hostile counter may also go backwards: then nothing new is known.
+  if (total <= *known) return;
+  int64_t now = clock_ns(CLOCK_MONOTONIC);
+  rows_.gaps.push_back({ring, reason, now, now, total - *known});
+  *known = total;
+}
+
+// Losses that no gap record tells of: the ring never had room again, or there is no ring.
+void Reader::residual_gaps() {
+  const SegmentHeader& h = view_.header();
+  for (uint32_t i = 0; i < h.ring_count; i++) {
+    RingProgress& ring = progress_[i];
+    residual_gap(i, kGapNested, rings_[i].nested(), &ring.known_nested);
+    if (finished_) residual_gap(i, kGapFull, rings_[i].drops(), &ring.known_full);
+    if (rings_[i].quarantined() && ring.known_quarantined == 0) {
+      // At most this many records were in what nobody can read any more.
+      uint64_t most = rings_[i].held(rings_[i].position()) / kRecordAlign;
+      residual_gap(i, kGapQuarantined, std::max<uint64_t>(most, 1), &ring.known_quarantined);
+    }
+  }
+  residual_gap(0, kGapNoRing, view_.load64(offsetof(SegmentHeader, drops_no_ring)),
+               &known_.no_ring);
+  residual_gap(0, kGapDefinitions, view_.load64(offsetof(SegmentHeader, definitions_lost)),
+               &known_.definitions);
+}
+
+double Reader::fill() const noexcept {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < view_.header().ring_count; i++) {
+    if (rings_[i].quarantined()) continue;
+    most = std::max(most, rings_[i].held(view_.tail(i)));
+  }
+  return static_cast<double>(most) / static_cast<double>(view_.header().ring_bytes);
+}
+
+void Reader::finish(int64_t time_ns) {
+  if (finished_) return;
+  finished_ = true;
+  read();
+  for (RingProgress& ring : progress_) {
+    while (!ring.open.empty()) close_range(ring, time_ns, kSpanNeverClosed);
+  }
+  if (!exited_) rows_.marks.push_back({0, 0, time_ns, 0, kMarkDied});
+}
+
+Rows Reader::take() {
+  Rows rows = std::move(rows_);
+  rows_ = {};
+  taken_ = progress_;
+  return rows;
+}
+
+WindowRows Reader::take_windows(int64_t until_ns) {
+  WindowRows rows;
+  sums_.take(until_ns, &rows.windows, &rows.histograms);
+  rows.steps.swap(window_steps_);
+  rows.threads.swap(window_threads_);
+  return rows;
+}
+
+void Reader::new_chunk() {
+  rows_.threads.clear();
+  for (auto [thread, name] : thread_names_) rows_.threads.push_back({thread, name});
+}
+
+bool Reader::commit() noexcept {
+  if (epoch_ == 0 || !view_.owned_by(epoch_)) return false;
+  for (uint32_t i = 0; i < view_.header().ring_count; i++) view_.set_tail(i, taken_[i].position);
+  return true;
+}
+
+Losses Reader::losses() const noexcept {
+  Losses losses = {};
+  for (uint32_t i = 0; i < view_.header().ring_count; i++) {
+    losses.dropped += rings_[i].drops();
+    losses.nested += rings_[i].nested();
+    losses.quarantined += rings_[i].quarantined();
+  }
+  losses.no_ring = view_.load64(offsetof(SegmentHeader, drops_no_ring));
+  losses.definitions_lost = view_.load64(offsetof(SegmentHeader, definitions_lost));
+  losses.unmatched = unmatched_;
+  losses.unknown = unknown_;
+  return losses;
+}
+
+std::vector<OpenRange> Reader::open_ranges() const {
+  std::vector<OpenRange> open;
+  for (const RingProgress& ring : progress_) {
+    open.insert(open.end(), ring.open.begin(), ring.open.end());
+    if (open.size() > kMaxOpenRanges) break;
+  }
+  return open;
+}
+
+std::string Reader::identity() const {
+  const SegmentHeader& h = view_.header();
+  uint64_t size = view_.load32(offsetof(SegmentHeader, identity_size));
+  if (size > h.identity_capacity) return {};
+  std::string text(size, '\0');
+  if (!view_.copy(h.identity_offset, text.data(), size)) return {};
+  return text;
+}
+
+std::string Reader::off_reason() const {
+  if (view_.load32(offsetof(SegmentHeader, off)) == 0) return {};
+  char reason[kReasonBytes + 1] = {};
+  if (!view_.copy(offsetof(SegmentHeader, off_reason), reason, kReasonBytes)) return {};
+  return reason[0] == 0 ? "no reason given" : reason;
+}
+
+}  // namespace pilotlight

@@ -1,0 +1,142 @@
+// native/drain/reader.h: reads one segment into rows and sums.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "drain/definition_reader.h"
+#include "drain/ring_reader.h"
+#include "drain/rows.h"
+#include "drain/segment_view.h"
+#include "drain/sums.h"
+#include "drain/tick_clock.h"
+
+namespace pilotlight {
+
+struct OpenRange {
+  uint32_t name;
+  int64_t start_ns;
+};
+
+// What must be known of a ring's past to go on reading it.
+struct RingProgress {
+  uint64_t position = 0;
+  uint32_t thread = 0;
+  bool has_step = false;
+  int64_t step = 0;
+  int64_t step_start_ns = 0;
+  std::vector<OpenRange> open;
+  // Losses of the ring that already have a gap row.
+  uint64_t known_full = 0;
+  uint64_t known_nested = 0;
+  uint64_t known_quarantined = 0;
+};
+
+// Losses of the process that already have a gap row.
+struct KnownLosses {
+  uint64_t no_ring = 0;
+  uint64_t definitions = 0;
+};
+
+struct Rows {
+  std::vector<SpanRow> spans;
+  std::vector<SampleRow> samples;
+  std::vector<CounterRow> counters;
+  std::vector<MarkRow> marks;
+  std::vector<GapRow> gaps;
+  std::vector<StepRow> steps;
+  std::vector<SamplerRow> sampler;
+  std::vector<ThreadRow> threads;
+};
+
+struct WindowRows {
+  std::vector<SumRow> windows;
+  std::vector<HistogramRow> histograms;
+  std::vector<StepRow> steps;
+  std::vector<ThreadRow> threads;
+};
+
+struct Losses {
+  uint64_t dropped, no_ring, nested, definitions_lost, quarantined, unmatched, unknown;
+};
+
+struct Live {
+  uint64_t read = 0;
+  uint64_t steps = 0;
+  int64_t step = -1;
+  int64_t step_ns = 0;
+  int64_t last_step_ns = 0;
+  uint64_t state_ns[5] = {};
+  SamplerRow sampler = {};
+};
+
+class Reader {
+ public:
+  // Returns nullptr, or in one line why this is not a segment we can read.
+  const char* open(int fd, uint64_t epoch);
+
+  uint64_t read();
+  double fill() const noexcept;
+  void finish(int64_t time_ns);
+
+  // Moves out the rows since the last take; what was read up to here is what commit() frees.
+  Rows take();
+  WindowRows take_windows(int64_t until_ns);
+  // The next rows begin a new chunk, which needs the names of the threads again.
+  void new_chunk();
+  bool commit() noexcept;
+
+  // Where the next agent has to go on: as of the last take.
+  const std::array<RingProgress, kMaxRings>& taken() const noexcept { return taken_; }
+  const KnownLosses& known_losses() const noexcept { return known_; }
+  void resume(uint32_t ring, const RingProgress& progress);
+  void resume(const KnownLosses& known) noexcept { known_ = known; }
+
+  Losses losses() const noexcept;
+  const Live& live() const noexcept { return live_; }
+  std::vector<OpenRange> open_ranges() const;
+  std::string identity() const;
+  std::string off_reason() const;
+  const SegmentHeader& header() const noexcept { return view_.header(); }
+  const DefinitionReader& definitions() const noexcept { return definitions_; }
+  void release_pages() noexcept { view_.release_pages(); }
+
+ private:
+  void record(uint32_t ring, const RecordHeader& header, const char* bytes);
+  void end_range(RingProgress& ring, uint32_t name, int64_t now_ns);
+  void close_range(RingProgress& ring, int64_t now_ns, uint8_t flags);
+  void begin_step(RingProgress& ring, int64_t step, int64_t now_ns);
+  void sample(const RecordHeader& header, const char* bytes);
+  void describe_thread(uint32_t thread, uint32_t name);
+  void process_mark(const RingProgress& ring, const RecordHeader& header, const char* bytes);
+  void residual_gaps();
+  void residual_gap(uint32_t ring, GapReason reason, uint64_t total, uint64_t* known);
+  int64_t to_ns(uint64_t ticks) const noexcept { return clock_->to_ns(ticks); }
+
+  SegmentView view_;
+  DefinitionReader definitions_;
+  uint64_t epoch_ = 0;
+  TickClock stated_{ClockKind::kMonotonic};
+  TickClock* clock_ = nullptr;
+
+  std::array<RingReader, kMaxRings> rings_;
+  std::array<RingProgress, kMaxRings> progress_;
+  std::array<RingProgress, kMaxRings> taken_;
+  std::vector<char> scratch_;
+  Rows rows_;
+  std::vector<StepRow> window_steps_;
+  std::vector<ThreadRow> window_threads_;
+  Sums sums_;
+  Live live_;
+  std::unordered_map<uint32_t, uint32_t> thread_names_;
+  bool exited_ = false;
+  bool finished_ = false;
+  uint64_t unmatched_ = 0;
+  uint64_t unknown_ = 0;
+  KnownLosses known_;
+};
+
+}  // namespace pilotlight

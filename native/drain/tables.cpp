@@ -1,0 +1,212 @@
+// native/drain/tables.cpp
+#include "drain/tables.h"
+
+#include <cstring>
+
+namespace pilotlight {
+namespace {
+
+template <typename T>
+std::string repeated(T value, size_t count) {
+  std::string bytes(count * sizeof(T), '\0');
+  for (size_t i = 0; i < count; i++) std::memcpy(&bytes[i * sizeof(T)], &value, sizeof(T));
+  return bytes;
+}
+
+// One member of every row as a column.
+template <typename Row, typename T>
+Column column(const char* name, const std::vector<Row>& rows, T Row::* member) {
+  std::string bytes(rows.size() * sizeof(T), '\0');
+  char* to = bytes.data();
+  for (const Row& row : rows) {
+    std::memcpy(to, &(row.*member), sizeof(T));
+    to += sizeof(T);
+  }
+  return {name, std::move(bytes)};
+}
+
+template <typename Row, typename... Named>
+void add_table(std::vector<Table>* tables, const char* name, uint32_t process,
+               const std::vector<Row>& rows, Named... named) {
+  if (rows.empty()) return;
+  Table table = {name, rows.size(), {}};
+  table.columns.push_back({"process", repeated(process, rows.size())});
+  (table.columns.push_back(column(named.first, rows, named.second)), ...);
+  tables->push_back(std::move(table));
+}
+
+template <typename T>
+std::pair<const char*, T> as(const char* name, T member) {
+  return {name, member};
+}
+
+void add_steps(std::vector<Table>* tables, uint32_t process, const std::vector<StepRow>& rows) {
+  add_table(tables, "steps", process, rows, as("thread", &StepRow::thread),
+            as("step", &StepRow::step), as("start_ns", &StepRow::start_ns),
+            as("duration_ns", &StepRow::duration_ns));
+}
+
+void add_threads(std::vector<Table>* tables, uint32_t process, const std::vector<ThreadRow>& rows) {
+  add_table(tables, "threads", process, rows, as("thread", &ThreadRow::thread),
+            as("name", &ThreadRow::name));
+}
+
+}  // namespace
+
+std::string valid_utf8(const std::string& text) {
+  std::string out;
+  out.reserve(text.size());
+  size_t i = 0;
+  while (i < text.size()) {
+    auto lead = static_cast<unsigned char>(text[i]);
+    size_t length = lead < 0x80       ? 1
+                    : lead >> 5 == 6  ? 2
+                    : lead >> 4 == 14 ? 3
+                    : lead >> 3 == 30 ? 4
+                                      : 0;
+    uint32_t point = length == 1 ? lead : lead & (0xffu >> (length + 1));
+    bool good = length != 0 && i + length <= text.size();
+    for (size_t k = 1; good && k < length; k++) {
+      auto next = static_cast<unsigned char>(text[i + k]);
+      good = next >> 6 == 2;
+      point = point << 6 | (next & 0x3f);
+    }
+    // Overlong forms, surrogates and points beyond Unicode are not UTF-8 either.
+    static constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+    good = good && point >= kLeast[length] && point <= 0x10ffff && (point >> 11) != 0x1b;
+    if (good) {
+      out.append(text, i, length);
+      i += length;
+    } else {
+      out.append("\xef\xbf\xbd");
+      i++;
+    }
+  }
+  return out;
+}
+
+void DefinitionTables::Text::add(const std::string& text) {
+  characters += text;
+  auto end = static_cast<uint32_t>(characters.size());
+  offsets.append(reinterpret_cast<const char*>(&end), sizeof(end));
+}
+
+std::string DefinitionTables::text(uint32_t id) const {
+  std::string raw;
+  if (!reader_->string(id, &raw)) return {};
+  return valid_utf8(raw);
+}
+
+void DefinitionTables::name(uint32_t id) {
+  if (id == 0 || !given_->add(id)) return;
+  std::string raw;
+  if (!reader_->string(id, &raw)) return;
+  name_ids_.push_back(id);
+  names_.add(valid_utf8(raw));
+}
+
+void DefinitionTables::frame(uint32_t id) {
+  Frame frame;
+  if (id == 0 || !given_->add(id) || !reader_->frame(id, &frame)) return;
+  frames_.push_back({id, frame.line, frame.first_line});
+  functions_.add(text(frame.function));
+  files_.add(text(frame.file));
+}
+
+void DefinitionTables::stack(uint32_t id) {
+  Stack entry;
+  // Ends at the latest at the first entry of the arena: parents come before their children.
+  while (id != 0 && given_->add(id) && reader_->stack(id, &entry)) {
+    stacks_.push_back({id, entry.parent, entry.frame});
+    frame(entry.frame);
+    id = entry.parent;
+  }
+}
+
+std::vector<Table> DefinitionTables::tables(uint32_t process) && {
+  std::vector<Table> tables;
+  if (!name_ids_.empty()) {
+    std::string ids(reinterpret_cast<const char*>(name_ids_.data()),
+                    name_ids_.size() * sizeof(uint32_t));
+    tables.push_back({"names",
+                      name_ids_.size(),
+                      {{"process", repeated(process, name_ids_.size())},
+                       {"id", std::move(ids)},
+                       {"text", std::move(names_.characters)},
+                       {"text:offsets", std::move(names_.offsets)}}});
+  }
+  if (!frames_.empty()) {
+    tables.push_back({"frames",
+                      frames_.size(),
+                      {{"process", repeated(process, frames_.size())},
+                       column("id", frames_, &FrameRow::id),
+                       {"function", std::move(functions_.characters)},
+                       {"function:offsets", std::move(functions_.offsets)},
+                       {"file", std::move(files_.characters)},
+                       {"file:offsets", std::move(files_.offsets)},
+                       column("line", frames_, &FrameRow::line),
+                       column("first_line", frames_, &FrameRow::first_line)}});
+  }
+  add_table(&tables, "stacks", process, stacks_, as("id", &StackRow::id),
+            as("parent", &StackRow::parent), as("frame", &StackRow::frame));
+  return tables;
+}
+
+std::vector<Table> detail_tables(const Rows& rows, uint32_t process,
+                                 const DefinitionReader& definitions, IdSet* given) {
+  DefinitionTables used(&definitions, given);
+  for (const SpanRow& row : rows.spans) used.name(row.name);
+  for (const SampleRow& row : rows.samples) used.stack(row.stack);
+  for (const CounterRow& row : rows.counters) used.name(row.name);
+  for (const MarkRow& row : rows.marks) used.name(row.name);
+  for (const ThreadRow& row : rows.threads) used.name(row.name);
+  // Definitions first: rows never refer to what is not there yet.
+  std::vector<Table> tables = std::move(used).tables(process);
+  add_threads(&tables, process, rows.threads);
+  add_table(&tables, "spans", process, rows.spans, as("thread", &SpanRow::thread),
+            as("name", &SpanRow::name), as("kind", &SpanRow::kind), as("flags", &SpanRow::flags),
+            as("start_ns", &SpanRow::start_ns), as("duration_ns", &SpanRow::duration_ns));
+  add_table(&tables, "samples", process, rows.samples, as("thread", &SampleRow::thread),
+            as("stack", &SampleRow::stack), as("state", &SampleRow::state),
+            as("flags", &SampleRow::flags), as("time_ns", &SampleRow::time_ns),
+            as("weight_ns", &SampleRow::weight_ns));
+  add_table(&tables, "counters", process, rows.counters, as("thread", &CounterRow::thread),
+            as("name", &CounterRow::name), as("time_ns", &CounterRow::time_ns),
+            as("value", &CounterRow::value));
+  add_table(&tables, "marks", process, rows.marks, as("thread", &MarkRow::thread),
+            as("name", &MarkRow::name), as("kind", &MarkRow::kind),
+            as("time_ns", &MarkRow::time_ns), as("value", &MarkRow::value));
+  add_table(&tables, "gaps", process, rows.gaps, as("ring", &GapRow::ring),
+            as("reason", &GapRow::reason), as("first_ns", &GapRow::first_ns),
+            as("last_ns", &GapRow::last_ns), as("count", &GapRow::count));
+  add_steps(&tables, process, rows.steps);
+  add_table(&tables, "sampler", process, rows.sampler, as("time_ns", &SamplerRow::time_ns),
+            as("passes", &SamplerRow::passes), as("taken", &SamplerRow::taken),
+            as("torn", &SamplerRow::torn), as("skipped", &SamplerRow::skipped),
+            as("cpu_ns", &SamplerRow::cpu_ns), as("period_ns", &SamplerRow::period_ns));
+  return tables;
+}
+
+std::vector<Table> window_tables(const WindowRows& rows, uint32_t process,
+                                 const DefinitionReader& definitions, IdSet* given) {
+  DefinitionTables used(&definitions, given);
+  for (const SumRow& row : rows.windows) {
+    if (row.kind == static_cast<uint8_t>(SumKind::kSample)) used.stack(row.id);
+    if (row.kind == static_cast<uint8_t>(SumKind::kRange)) used.name(row.id);
+  }
+  for (const ThreadRow& row : rows.threads) used.name(row.name);
+  std::vector<Table> tables = std::move(used).tables(process);
+  add_threads(&tables, process, rows.threads);
+  add_steps(&tables, process, rows.steps);
+  add_table(&tables, "windows", process, rows.windows, as("start_ns", &SumRow::start_ns),
+            as("kind", &SumRow::kind), as("state", &SumRow::state), as("id", &SumRow::id),
+            as("count", &SumRow::count), as("total_ns", &SumRow::total_ns),
+            as("min_ns", &SumRow::min_ns), as("max_ns", &SumRow::max_ns));
+  add_table(&tables, "histograms", process, rows.histograms,
+            as("start_ns", &HistogramRow::start_ns), as("kind", &HistogramRow::kind),
+            as("id", &HistogramRow::id), as("bucket", &HistogramRow::bucket),
+            as("count", &HistogramRow::count));
+  return tables;
+}
+
+}  // namespace pilotlight

@@ -1,0 +1,264 @@
+// native/probe/module.cpp: pilotlight._probe. The hot calls are METH_FASTCALL and raise nothing but
+// TypeError for arguments that make no sense; when the probe is off they do nothing.
+#include "probe/module.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "probe/probe.h"
+
+namespace pilotlight {
+namespace {
+
+constexpr Py_ssize_t kMaxCachedNames = 8192;
+
+PyObject* names = nullptr;  // dict of str to int
+uint32_t names_run = 0;     // of the probe for which they are valid
+std::atomic<int64_t> next_step{0};
+thread_local uint64_t gc_start_ticks = 0;
+
+std::string_view text_of(PyObject* text) noexcept {
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr) {
+    // Lone surrogates have no UTF-8.
+    PyErr_Clear();
+    return "?";
+  }
+  return {bytes, static_cast<size_t>(size)};
+}
+
+// The name that `threading` has for this thread, if it is loaded and knows it.
+std::string_view python_thread_name(PyObject** keep) noexcept {
+  PyObject* modules = PyImport_GetModuleDict();
+  PyObject* threading = PyDict_GetItemString(modules, "threading");
+  if (threading == nullptr) return {};
+  PyObject* active = PyObject_GetAttrString(threading, "_active");
+  PyObject* ident = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+  PyObject* name = nullptr;
+  if (active != nullptr && ident != nullptr && PyDict_Check(active)) {
+    PyObject* thread = PyDict_GetItemWithError(active, ident);
+    if (thread != nullptr) name = PyObject_GetAttrString(thread, "name");
+  }
+  Py_XDECREF(active);
+  Py_XDECREF(ident);
+  PyErr_Clear();
+  *keep = name;
+  return name != nullptr && PyUnicode_Check(name) ? text_of(name) : std::string_view{};
+}
+
+PyObject* py_start(PyObject*, PyObject* args) {
+  const char* socket_path = nullptr;
+  const char* folder = nullptr;
+  const char* identity = nullptr;
+  Py_ssize_t identity_size = 0;
+  long long period_ns = 0;
+  if (!PyArg_ParseTuple(args, "sy#Lz:start", &socket_path, &identity, &identity_size, &period_ns,
+                        &folder)) {
+    return nullptr;
+  }
+  const char* reason = Probe::get().start(
+      {socket_path, folder, {identity, static_cast<size_t>(identity_size)}, period_ns});
+  if (reason == nullptr) Py_RETURN_NONE;
+  return PyUnicode_FromString(reason);
+}
+
+PyObject* py_stop(PyObject*, PyObject* exception) {
+  Probe::get().stop(PyUnicode_Check(exception) ? text_of(exception) : std::string_view{});
+  Py_RETURN_NONE;
+}
+
+PyObject* py_turn_off(PyObject*, PyObject* reason) {
+  std::string_view text = PyUnicode_Check(reason) ? text_of(reason) : "no reason given";
+  Probe::get().turn_off(std::string(text).c_str());
+  Py_RETURN_NONE;
+}
+
+PyObject* py_set_identity(PyObject*, PyObject* identity) {
+  if (!PyBytes_Check(identity)) {
+    PyErr_SetString(PyExc_TypeError, "set_identity(json): takes bytes");
+    return nullptr;
+  }
+  Probe::get().set_identity(
+      {PyBytes_AS_STRING(identity), static_cast<size_t>(PyBytes_GET_SIZE(identity))});
+  Py_RETURN_NONE;
+}
+
+PyObject* py_status(PyObject*, PyObject*) {
+  ProbeStatus status = Probe::get().status();
+  return Py_BuildValue("{s:O,s:O,s:I,s:I,s:L,s:z}", "started", status.started ? Py_True : Py_False,
+                       "collecting", status.collecting ? Py_True : Py_False, "agent_pid",
+                       status.agent_pid, "refused", status.refused, "period_ns",
+                       static_cast<long long>(status.period_ns), "off", Probe::get().off_reason());
+}
+
+PyObject* py_event(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyLong_Check(args[0]) || !PyLong_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "event(a, b): takes two int");
+    return nullptr;
+  }
+  if (Probe::get().collecting()) {
+    RingWriter* ring = python_ring();
+    if (ring != nullptr) {
+      Event event = {};
+      event.words[0] = PyLong_AsUnsignedLongLongMask(args[0]);
+      event.words[1] = PyLong_AsUnsignedLongLongMask(args[1]);
+      ring->write(RecordType::kEvent, 0, event);
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* py_counter(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyUnicode_Check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "counter(name, value): takes a str and a number");
+    return nullptr;
+  }
+  double value = PyFloat_AsDouble(args[1]);
+  if (value == -1.0 && PyErr_Occurred()) return nullptr;
+  if (Probe::get().collecting()) {
+    RingWriter* ring = python_ring();
+    if (ring != nullptr) {
+      Counter counter = {};
+      counter.value = value;
+      ring->write(RecordType::kCounter, name_id(args[0]), counter);
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  int64_t step;
+  if (count == 0 || args[0] == Py_None) {
+    step = next_step.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    step = PyLong_AsLongLong(args[0]);
+    if (step == -1 && PyErr_Occurred()) return nullptr;
+    next_step.store(step + 1, std::memory_order_relaxed);
+  }
+  // Also while paused: steps are what an overhead measurement compares.
+  RingWriter* ring = python_ring();
+  if (ring != nullptr) {
+    Value value = {};
+    value.value = step;
+    ring->write(RecordType::kStep, 0, value);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* py_name_thread(PyObject*, PyObject* args) {
+  unsigned int tid = 0;
+  PyObject* name = nullptr;
+  if (!PyArg_ParseTuple(args, "IU:name_thread", &tid, &name)) return nullptr;
+  Probe::get().name_thread(tid, text_of(name));
+  Py_RETURN_NONE;
+}
+
+uint32_t number_in(PyObject* info, const char* key) noexcept {
+  PyObject* value = PyDict_GetItemString(info, key);
+  if (value == nullptr || !PyLong_Check(value)) return 0;
+  return static_cast<uint32_t>(PyLong_AsUnsignedLongMask(value));
+}
+
+// For gc.callbacks: called with ("start" | "stop", info).
+PyObject* py_gc_callback(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1])) Py_RETURN_NONE;
+  if (!Probe::get().collecting()) Py_RETURN_NONE;
+  RingWriter* ring = python_ring();
+  if (ring == nullptr) Py_RETURN_NONE;
+  if (PyUnicode_CompareWithASCIIString(args[0], "start") == 0) {
+    gc_start_ticks = ticks_of(ring->clock());
+  } else if (gc_start_ticks != 0) {
+    Gc gc = {};
+    gc.generation = number_in(args[1], "generation");
+    gc.collected = number_in(args[1], "collected");
+    gc.start_ticks = gc_start_ticks;
+    gc_start_ticks = 0;
+    ring->write(RecordType::kGc, 0, gc);
+  }
+  Py_RETURN_NONE;
+}
+
+PyCFunction fast(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef methods[] = {
+    {"start", py_start, METH_VARARGS,
+     "start(socket, identity, period_ns, folder): None, or why the probe did not start."},
+    {"stop", py_stop, METH_O, "stop(exception): the interpreter ends in an orderly way."},
+    {"turn_off", py_turn_off, METH_O, "turn_off(reason): collect nothing more."},
+    {"set_identity", py_set_identity, METH_O, "set_identity(json)"},
+    {"status", py_status, METH_NOARGS, "What the probe is doing, as a dict."},
+    {"event", fast(py_event), METH_FASTCALL, "event(a, b): two free numbers, now."},
+    {"counter", fast(py_counter), METH_FASTCALL, "counter(name, value): a value, now."},
+    {"step", fast(py_step), METH_FASTCALL, "step(number=None): a step begins now."},
+    {"name_thread", py_name_thread, METH_VARARGS, "name_thread(tid, name)"},
+    {"gc_callback", fast(py_gc_callback), METH_FASTCALL, "For gc.callbacks."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "pilotlight._probe",
+                          "What pilotlight does inside the user's process.",
+                          -1,
+                          methods,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+}  // namespace
+
+uint32_t name_id(PyObject* name) noexcept {
+  Probe& probe = Probe::get();
+  if (names_run != probe.run_number()) {
+    PyDict_Clear(names);
+    names_run = probe.run_number();
+  }
+  PyObject* known = PyDict_GetItemWithError(names, name);
+  if (known != nullptr) return static_cast<uint32_t>(PyLong_AsUnsignedLong(known));
+  PyErr_Clear();
+  uint32_t id = probe.string(text_of(name));
+  // Bounded: a program may make up names without end. Id 0 is asked for again.
+  if (id != 0 && PyDict_GET_SIZE(names) < kMaxCachedNames) {
+    PyObject* value = PyLong_FromUnsignedLong(id);
+    if (value != nullptr) PyDict_SetItem(names, name, value);
+    Py_XDECREF(value);
+    PyErr_Clear();
+  }
+  return id;
+}
+
+RingWriter* python_ring() noexcept {
+  Probe& probe = Probe::get();
+  if (__builtin_expect(probe.attached(), 1)) return probe.ring();
+  if (!probe.started()) return nullptr;
+  // An exception may be set: __exit__ runs while one is under way in some callers.
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* keep = nullptr;
+  std::string_view name = python_thread_name(&keep);
+  RingWriter* ring = probe.attach(name);
+  Py_XDECREF(keep);
+  PyErr_Restore(type, value, traceback);
+  return ring;
+}
+
+}  // namespace pilotlight
+
+PyMODINIT_FUNC PyInit__probe() {
+  using namespace pilotlight;
+  PyObject* module = PyModule_Create(&definition);
+  if (module == nullptr) return nullptr;
+  names = PyDict_New();
+  PyObject* range = make_range_type();
+  if (names == nullptr || range == nullptr || PyModule_AddObject(module, "Range", range) < 0) {
+    Py_XDECREF(range);
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

@@ -1,0 +1,108 @@
+// native/probe/probe.h: everything pilotlight does inside the user's process.
+//
+// Nothing here throws, blocks, prints or exits. If something is wrong the probe turns itself off
+// and leaves the reason in the segment.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "probe/link.h"
+#include "probe/sampler.h"
+#include "ring/segment.h"
+
+namespace pilotlight {
+
+struct ProbeOptions {
+  const char* socket_path;     // "" for none
+  const char* segment_folder;  // nullptr: memory
+  std::string_view identity;
+  int64_t period_ns;  // of sampling; 0: no sampling
+};
+
+struct ProbeStatus {
+  bool started, collecting;
+  uint32_t agent_pid;  // 0: not connected
+  uint32_t refused;    // why the agent refused us, or 0
+  int64_t period_ns;
+};
+
+class Probe {
+ public:
+  // Never destroyed: threads may still write while the process ends.
+  static Probe& get() noexcept;
+
+  // nullptr, or in one line why not. Starting twice is no error.
+  const char* start(const ProbeOptions& options) noexcept;
+  // At an orderly end of the interpreter. Does not wait for anything.
+  void stop(std::string_view exception) noexcept;
+  // Turns everything off for good and says why.
+  void turn_off(const char* reason) noexcept;
+
+  bool collecting() const noexcept { return collecting_.load(std::memory_order_relaxed); }
+  // Grows with each start, so that ids of a forked child's parent are not taken for its own.
+  uint32_t run_number() const noexcept { return run_.load(std::memory_order_relaxed); }
+  bool started() const noexcept { return started_.load(std::memory_order_acquire); }
+
+  // The calling thread's ring, or nullptr: the record is lost, and counted if the probe runs.
+  RingWriter* ring() noexcept {
+    RingWriter* ring = thread_ring;
+    return __builtin_expect(ring != nullptr, 1) ? ring : attach({});
+  }
+  bool attached() const noexcept { return thread_ring != nullptr; }
+  // Takes a ring for the calling thread under a better name than the kernel knows.
+  RingWriter* attach(std::string_view thread_name) noexcept;
+
+  uint32_t string(std::string_view text) noexcept;
+  // Tells the name of any thread of this process.
+  void name_thread(uint32_t tid, std::string_view name) noexcept;
+  void mark(ProcessMark mark, std::string_view name, int64_t value) noexcept;
+  void set_identity(std::string_view identity) noexcept;
+  ProbeStatus status() const noexcept;
+  const char* off_reason() const noexcept;
+
+ private:
+  Probe() = default;
+  static void retire(void* ring) noexcept;
+  static void after_fork_in_child() noexcept;
+  static void* run(void* probe) noexcept;
+
+  bool connect() noexcept;
+  void loop() noexcept;
+  void handle(const Control& control) noexcept;
+  void second(int64_t now_ns) noexcept;
+  void pause() noexcept;
+  void resume() noexcept;
+
+  static thread_local RingWriter* thread_ring;
+
+  Segment segment_;
+  Link link_;
+  Sampler sampler_;
+  RingWriter rings_[kMaxRings];
+  std::atomic<bool> started_{false};
+  std::atomic<bool> collecting_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint32_t> run_{0};
+  std::atomic<uint32_t> agent_pid_{0};
+  std::atomic<uint32_t> refused_{0};
+  pthread_key_t key_ = 0;
+  bool prepared_ = false;
+
+  // Of the probe's own thread.
+  RingWriter sampler_ring_;
+  bool sampling_ = false;
+  int64_t nominal_period_ns_ = 0;
+  std::atomic<int64_t> period_ns_{0};
+  int64_t next_pass_ns_ = 0;
+  int64_t next_second_ns_ = 0;
+  int64_t last_second_ns_ = 0;
+  int64_t cpu_ns_ = 0;
+  SamplerCounts reported_ = {};
+  uint32_t random_ = 1;
+};
+
+}  // namespace pilotlight
