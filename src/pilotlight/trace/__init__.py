@@ -1,0 +1,1 @@
+"""One in-memory model of a trace, and a reader for each format."""

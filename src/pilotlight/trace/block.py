@@ -1,0 +1,100 @@
+"""Bytes of a file in blocks: plain or gzip, bounded, the next block read ahead."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from pilotlight.errors import FormatError
+
+BLOCK_BYTES = 4 << 20
+GZIP_MAGIC = b"\x1f\x8b"
+
+# Kineto traces compress 20- to 40-fold. Deflate cannot exceed 1032-fold, which only a file made
+# for that purpose comes near.
+MAX_EXPANSION_RATIO = 400
+EXPANSION_GRACE_BYTES = 256 << 20
+
+
+class Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Truncated(Exception):
+    """The compressed data ends early; what came before is good."""
+
+
+def expanded(source: Source, name: str) -> Iterator[bytes]:
+    """The content of `source` in blocks, decompressed if it is gzip."""
+    first = source.read(BLOCK_BYTES)
+    if first[:2] != GZIP_MAGIC:
+        while first:
+            yield first
+            first = source.read(BLOCK_BYTES)
+        return
+    yield from _inflated(source, first, name)
+
+
+def _inflated(source: Source, packed: bytes, name: str) -> Iterator[bytes]:
+    inflater = zlib.decompressobj(wbits=31)
+    read_bytes = len(packed)
+    out_bytes = 0
+    while True:
+        try:
+            block = inflater.decompress(packed, BLOCK_BYTES)
+        except zlib.error as error:
+            raise Truncated(f"gzip data is damaged after byte {out_bytes} ({error})") from None
+        out_bytes += len(block)
+        if out_bytes > EXPANSION_GRACE_BYTES and out_bytes > MAX_EXPANSION_RATIO * read_bytes:
+            raise FormatError(
+                f"{name}: byte {read_bytes}: expands more than {MAX_EXPANSION_RATIO}-fold: refused"
+            )
+        if block:
+            yield block
+        packed = inflater.unconsumed_tail
+        if inflater.eof:
+            packed = inflater.unused_data or source.read(BLOCK_BYTES)
+            if not packed.strip(b"\0"):
+                return
+            inflater = zlib.decompressobj(wbits=31)
+        elif not packed:
+            packed = source.read(BLOCK_BYTES)
+            read_bytes += len(packed)
+            if not packed:
+                raise Truncated(f"gzip data ends early after byte {out_bytes}")
+
+
+def read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same blocks; while one is used, a thread makes the next (zlib releases the GIL)."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="pilotlight-read") as pool:
+        pending = pool.submit(next, blocks, b"")
+        while True:
+            block = pending.result()
+            if not block:
+                return
+            pending = pool.submit(next, blocks, b"")
+            yield block
+
+
+class BlockFile:
+    """The blocks of an iterator as a readable file, for `tarfile`."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._block = b""
+        self._used = 0
+
+    def read(self, size: int, /) -> bytes:
+        parts = []
+        while size > 0:
+            if self._used == len(self._block):
+                self._block, self._used = next(self._blocks, b""), 0
+                if not self._block:
+                    break
+            part = self._block[self._used : self._used + size]
+            self._used += len(part)
+            size -= len(part)
+            parts.append(part)
+        return b"".join(parts)

@@ -1,0 +1,223 @@
+"""Reads any set of files and folders as the ranks of one job."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pilotlight.errors import FormatError, NotFound
+from pilotlight.trace.block import BlockFile, Source, Truncated, expanded, read_ahead
+from pilotlight.trace.kineto import read_kineto
+from pilotlight.trace.nsys import SQLITE_MAGIC, read_nsys
+from pilotlight.trace.problem import Problem
+from pilotlight.trace.trace import NONE, Trace, TraceSet
+
+MAX_FILES = 100_000
+TRACE_SUFFIXES = (".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite")
+PARALLEL_BYTES = 32 << 20
+_OTHER_MAGIC = {
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"\x28\xb5\x2f\xfd": "zstd data: unpack it first",
+    b"\x80\x02": "a pickle: for flight-recorder dumps use `pilotlight hang`",
+    b"\x80\x04": "a pickle: for flight-recorder dumps use `pilotlight hang`",
+    b"PAR1": "a parquet file: not a trace that this command reads",
+}
+
+
+@dataclass(frozen=True)
+class FileResult:
+    traces: tuple[Trace, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_traces(
+    paths: Sequence[Path],
+    processes: int = 1,
+    progress: Callable[[Path], None] = lambda path: None,
+) -> TraceSet:
+    """Every rank that can be read, and a problem for each file or place that cannot.
+
+    More than one process needs a main module that can be imported, as multiprocessing does.
+    """
+    files, problems = _files(paths)
+    results: list[FileResult] = []
+    if processes > 1 and _worth_processes(files):
+        # Not fork: the reading threads of this process must not be copied half-way.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(len(files), processes), mp_context=context) as pool:
+            for path, result in zip(files, pool.map(read_file, files), strict=True):
+                results.append(result)
+                progress(path)
+    else:
+        for path in files:
+            results.append(read_file(path))
+            progress(path)
+    traces = list(itertools.chain.from_iterable(result.traces for result in results))
+    problems += itertools.chain.from_iterable(result.problems for result in results)
+    kept, rank_problems = _ranks(traces)
+    return TraceSet(kept, (*problems, *rank_problems))
+
+
+def read_file(path: Path) -> FileResult:
+    """The traces of one file; never raises for what the file contains."""
+    name = str(path)
+    try:
+        with path.open("rb") as file:
+            magic = file.read(16)
+            file.seek(0)
+            if magic == SQLITE_MAGIC:
+                traces = read_nsys(path)
+                return FileResult(traces, _problems_of(traces))
+            for start, text in _OTHER_MAGIC.items():
+                if magic.startswith(start):
+                    raise FormatError(f"{name}: byte 0: {text}")
+            return _read_stream(file, name)
+    except FormatError as error:
+        return FileResult((), (_problem(name, str(error)),))
+    except OSError as error:
+        return FileResult((), (Problem(name, "", error.strerror or str(error)),))
+
+
+def _read_stream(file: Source, name: str) -> FileResult:
+    cuts: list[Problem] = []
+    blocks = _noting_cuts(read_ahead(expanded(file, name)), name, cuts)
+    first = next(blocks, b"")
+    if not first:
+        raise FormatError(f"{name}: " + (f"{cuts[0].text}: nothing to read" if cuts else "empty"))
+    blocks = itertools.chain((first,), blocks)
+    if first[257:262] == b"ustar":
+        result = _read_tar(BlockFile(blocks), name)
+        return FileResult(result.traces, (*result.problems, *cuts))
+    try:
+        trace = read_kineto(blocks, name)
+    except FormatError:
+        if cuts:
+            raise FormatError(str(cuts[0])) from None
+        raise
+    return FileResult((trace,), (*trace.problems, *cuts))
+
+
+def _noting_cuts(blocks: Iterator[bytes], name: str, cuts: list[Problem]) -> Iterator[bytes]:
+    try:
+        yield from blocks
+    except Truncated as error:
+        cuts.append(Problem(name, "", str(error)))
+
+
+def _read_tar(file: BlockFile, name: str) -> FileResult:
+    traces: list[Trace] = []
+    problems: list[Problem] = []
+    try:
+        with tarfile.open(fileobj=file, mode="r|") as archive:  # type: ignore[call-overload]
+            for count, member in enumerate(archive):
+                if count >= MAX_FILES:
+                    problems.append(Problem(name, "", f"more than {MAX_FILES} members"))
+                    break
+                inner = archive.extractfile(member) if member.isfile() else None
+                if inner is None or not member.name.endswith((".json", ".json.gz")):
+                    continue
+                try:
+                    result = _read_stream(inner, f"{name}:{member.name}")
+                    traces += result.traces
+                    problems += result.problems
+                except FormatError as error:
+                    problems.append(_problem(name, str(error)))
+    except tarfile.TarError as error:
+        problems.append(Problem(name, "", f"damaged tar archive ({error})"))
+    if not traces and not problems:
+        problems.append(Problem(name, "", "no .json member in the archive"))
+    return FileResult(tuple(traces), tuple(problems))
+
+
+def _problem(name: str, message: str) -> Problem:
+    """A FormatError already names its file."""
+    return Problem(name, "", message.removeprefix(f"{name}: "))
+
+
+def _problems_of(traces: tuple[Trace, ...]) -> tuple[Problem, ...]:
+    return tuple(itertools.chain.from_iterable(trace.problems for trace in traces))
+
+
+def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
+    files: list[Path] = []
+    problems: list[Problem] = []
+    for path in paths:
+        if path.is_dir():
+            found = list(itertools.islice(_files_below(path), MAX_FILES + 1))
+            if not found:
+                problems.append(Problem(str(path), "", "no trace file in this folder"))
+            if len(found) > MAX_FILES:
+                problems.append(
+                    Problem(str(path), "", f"more than {MAX_FILES} files, the rest left out")
+                )
+            files += sorted(found[:MAX_FILES])
+        elif path.exists() or path.is_symlink():
+            files.append(path)
+        else:
+            raise NotFound(f"{path}: no such file or folder")
+    return files, problems
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for root, _, names in os.walk(folder, followlinks=False):
+        for name in names:
+            if name.endswith(TRACE_SUFFIXES):
+                yield Path(root, name)
+
+
+def _worth_processes(files: list[Path]) -> bool:
+    if len(files) < 2:
+        return False
+    total_bytes = 0
+    for path in files:
+        try:
+            weight = 20 if path.name.endswith("gz") else 1
+            total_bytes += weight * path.stat().st_size
+        except OSError:
+            continue
+    return total_bytes > PARALLEL_BYTES * 4
+
+
+def _ranks(traces: list[Trace]) -> tuple[tuple[Trace, ...], list[Problem]]:
+    """One trace a rank, in order; a rank that the file does not tell is the next free one."""
+    problems: list[Problem] = []
+    by_rank: dict[int, Trace] = {}
+    unranked: list[Trace] = []
+    for trace in traces:
+        if trace.rank == NONE:
+            unranked.append(trace)
+        elif trace.rank in by_rank:
+            other = by_rank[trace.rank].source
+            problems.append(
+                Problem(trace.source, "", f"rank {trace.rank} again, after {other}: left out")
+            )
+        else:
+            by_rank[trace.rank] = trace
+    free = (rank for rank in itertools.count() if rank not in by_rank)
+    for trace, rank in zip(unranked, list(itertools.islice(free, len(unranked))), strict=True):
+        by_rank[rank] = replace(trace, rank=rank)
+    kept = tuple(by_rank[rank] for rank in sorted(by_rank))
+    if len(kept) > 1:
+        problems += _missing(kept)
+    return kept, problems
+
+
+def _missing(traces: tuple[Trace, ...]) -> list[Problem]:
+    sizes = {trace.world_size for trace in traces if trace.world_size}
+    if len(sizes) != 1:
+        return []
+    world_size = sizes.pop()
+    present = {trace.rank for trace in traces}
+    absent_count = world_size - len(present & set(range(world_size)))
+    if not absent_count:
+        return []
+    absent = list(itertools.islice((r for r in range(world_size) if r not in present), 8))
+    more = ", ..." if absent_count > len(absent) else ""
+    text = f"{absent_count} of {world_size} ranks missing: {', '.join(map(str, absent))}{more}"
+    return [Problem(traces[0].source, "", text)]

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pilotlight.errors import NotFound
+from pilotlight.trace.reader import read_traces
+
+
+def trace_text(rank: int | None, world_size: int = 2) -> bytes:
+    info = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": world_size}}
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    return json.dumps({**info, "traceEvents": [event] * 3}).encode()
+
+
+def problems(paths: list[Path]) -> list[str]:
+    return [str(problem) for problem in read_traces(paths).problems]
+
+
+def test_a_folder_gives_its_ranks_in_order(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_bytes(trace_text(0))
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(trace_text(1)))
+    found = read_traces([tmp_path])
+    assert [trace.rank for trace in found.traces] == [0, 1]
+    assert found.problems == ()
+
+
+def test_a_tar_of_traces_is_read_without_unpacking(tmp_path: Path) -> None:
+    path = tmp_path / "all.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for rank in (1, 0):
+            text = gzip.compress(trace_text(rank))
+            member = tarfile.TarInfo(f"x/rank{rank}.json.gz")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    found = read_traces([path])
+    assert [trace.rank for trace in found.traces] == [0, 1]
+    assert [p.name for p in tmp_path.iterdir()] == ["all.tar.gz"]
+
+
+def test_the_second_file_of_a_rank_is_named_and_left_out(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(trace_text(0))
+    found = read_traces([tmp_path / "a.json", tmp_path / "b.json"])
+    assert [trace.source for trace in found.traces] == [str(tmp_path / "a.json")]
+    assert "b.json: rank 0 again, after " in str(found.problems[0])
+
+
+def test_missing_ranks_of_a_set_are_named(tmp_path: Path) -> None:
+    for rank in (0, 2):
+        (tmp_path / f"{rank}.json").write_bytes(trace_text(rank, world_size=4))
+    assert "2 of 4 ranks missing: 1, 3" in problems([tmp_path])[0]
+
+
+def test_one_rank_of_many_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(trace_text(3, world_size=8))
+    assert problems([tmp_path]) == []
+
+
+def test_the_rank_is_taken_from_the_name_if_the_file_does_not_say(tmp_path: Path) -> None:
+    (tmp_path / "run_rank-12.json").write_bytes(trace_text(None))
+    assert [trace.rank for trace in read_traces([tmp_path]).traces] == [12]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "empty"),
+        (b"PK\x03\x04rest", "zip archive"),
+        (b"\x80\x04]", "pickle"),
+        (b"SQLite format 3\0garbage", "damaged SQLite"),
+        (gzip.compress(trace_text(0))[:12], "gzip data"),
+        (b"\x1f\x8bgarbage", "gzip data is damaged"),
+        (b"hello", "neither JSON"),
+    ],
+)
+def test_a_bad_file_gives_one_line_and_the_others_are_read(
+    tmp_path: Path, content: bytes, text: str
+) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    (tmp_path / "b.json").write_bytes(trace_text(0))
+    found = read_traces([tmp_path])
+    assert len(found.traces) == 1
+    (problem,) = found.problems
+    assert str(problem).startswith(f"{tmp_path}/a.json: ")
+    assert text in str(problem)
+    assert "\n" not in str(problem)
+
+
+def test_a_loop_of_links_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").symlink_to(tmp_path / "b.json")
+    (tmp_path / "b.json").symlink_to(tmp_path / "a.json")
+    (tmp_path / "c").symlink_to(tmp_path)
+    assert len(problems([tmp_path])) == 2
+
+
+def test_a_path_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no such file"):
+        read_traces([tmp_path / "x.json"])
+
+
+def test_the_real_ranks_come_out_of_their_tar(shared_data: Path) -> None:
+    found = read_traces([shared_data / "kineto" / "dlrm_v100_8ranks.tar.gz"])
+    assert [trace.rank for trace in found.traces] == list(range(8))
+    assert found.problems == ()
