@@ -138,9 +138,9 @@ class ChunkReader:
             self._journal = read_journal(folder)
         except (FormatError, OSError) as error:
             self._warn(JOURNAL_FILE, str(error))
-        if self._journal is None:
+        if self._journal is None and any(folder.glob("*.arrows")):
             self._warn(JOURNAL_FILE, "is missing: each file is read to its last whole batch")
-        elif self._journal.problem:
+        elif self._journal is not None and self._journal.problem:
             self._warn(JOURNAL_FILE, self._journal.problem)
 
     @property

@@ -1,0 +1,13 @@
+"""`example` is the module beside this file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+_spec = importlib.util.spec_from_file_location("example", Path(__file__).with_name("example.py"))
+assert _spec is not None and _spec.loader is not None
+if "example" not in sys.modules:
+    sys.modules["example"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["example"])
