@@ -1,0 +1,35 @@
+"""Where the agent's sockets are, by docs/protocol.md. Light: every probe asks at its start."""
+
+from __future__ import annotations
+
+import os
+
+NODE_FOLDER = "/run/pilotlight"
+
+
+def runtime_folder() -> str:
+    """The folder of this user's agent; it need not exist."""
+    chosen = os.environ.get("PILOTLIGHT_RUNTIME_DIR")
+    if chosen:
+        return os.path.abspath(chosen)  # noqa: PTH100 - pathlib would cost the job milliseconds
+    if os.geteuid() == 0:
+        return NODE_FOLDER
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    return f"{session}/pilotlight" if session else f"/tmp/pilotlight-{os.geteuid()}"
+
+
+def probe_socket() -> str:
+    """Where a probe finds its agent: the user's own, else the node's if there is one."""
+    own = f"{runtime_folder()}/probe.sock"
+    node = f"{NODE_FOLDER}/probe.sock"
+    if "PILOTLIGHT_RUNTIME_DIR" not in os.environ and not _exists(own) and _exists(node):
+        return node
+    return own
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.stat(path)  # noqa: PTH116
+    except OSError:
+        return False
+    return True

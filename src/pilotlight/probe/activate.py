@@ -1,0 +1,127 @@
+"""Starts the probe in this process: by PILOTLIGHT=1 at interpreter start, or by pilotlight.start().
+
+Runs inside other people's programs: raises nothing, prints nothing, imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+DEFAULT_RATE_HZ = 100
+_MOST_REASON_BYTES = 65536
+
+_hooked = False
+
+
+def activate() -> None:
+    """Starts the probe if it does not run yet."""
+    try:
+        _start(forked=False)
+    except Exception as error:
+        _leave_reason(f"{type(error).__name__}: {error}")
+
+
+def _start(forked: bool) -> None:
+    global _hooked
+    from pilotlight import __version__, _probe
+    from pilotlight.place import probe_socket
+    from pilotlight.probe.identity import identify, to_json
+
+    if _probe.status()["started"]:
+        return
+    identity = identify(
+        os.environ,
+        getattr(sys, "orig_argv", None) or sys.argv,
+        os.getpid(),
+        os.getppid(),
+        _read("/proc/self/cgroup"),
+        forked,
+        __version__,
+    )
+    if identity.job is None:
+        name = os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else "python")  # noqa: PTH119
+        identity.job = f"{name or 'python'}-{os.getpid()}"
+    # For children, so that they find the same job and know that they are not the rank itself.
+    os.environ["PILOTLIGHT_JOB"] = str(identity.job)
+    os.environ["PILOTLIGHT_JOB_PID"] = str(os.getpid())
+    if identity.role == "rank":
+        os.environ["PILOTLIGHT_RANK_OF"] = f"{identity.rank}@{os.getpid()}"
+    folder = os.environ.get("PILOTLIGHT_SEGMENT_DIR") or None
+    reason = _probe.start(probe_socket(), to_json(identity), _period_ns(), folder)
+    if reason is not None:
+        _leave_reason(reason)
+        return
+    if not _hooked:
+        _hooked = True
+        _hook()
+
+
+def _hook() -> None:
+    import atexit
+    import gc
+
+    from pilotlight import _probe
+
+    gc.callbacks.append(_probe.gc_callback)
+    atexit.register(_at_exit)
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _after_fork_in_child() -> None:
+    try:
+        _start(forked=True)
+    except Exception as error:
+        _leave_reason(f"{type(error).__name__}: {error}")
+
+
+def _at_exit() -> None:
+    from pilotlight import _probe
+
+    uncaught = getattr(sys, "last_type", None)
+    _probe.stop(getattr(uncaught, "__name__", None))
+
+
+def _period_ns() -> int:
+    """PILOTLIGHT_RATE: samples a second, 0 to 1000; anything else is the default."""
+    try:
+        rate = float(os.environ.get("PILOTLIGHT_RATE", ""))
+    except ValueError:
+        rate = DEFAULT_RATE_HZ
+    if not 0 <= rate <= 1000:
+        rate = DEFAULT_RATE_HZ
+    return int(1e9 / rate) if rate > 0 else 0
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, errors="replace") as file:  # noqa: PTH123
+            return file.read(65536)
+    except OSError:
+        return ""
+
+
+def _leave_reason(reason: str) -> None:
+    """For `pilotlight doctor`; bounded, and nothing if there is no place for it."""
+    import time
+
+    from pilotlight.place import runtime_folder
+
+    try:
+        fd = os.open(
+            f"{runtime_folder()}/probe.log",
+            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC,
+            0o600,
+        )
+        try:
+            if os.fstat(fd).st_size < _MOST_REASON_BYTES:
+                line = f"{time.time():.0f} pid {os.getpid()} {sys.executable}: {reason}\n"
+                os.write(fd, line.encode(errors="replace")[:1024])
+        finally:
+            os.close(fd)
+    except OSError:
+        return
+
+
+if os.environ.get("PILOTLIGHT", "") not in ("", "0"):
+    activate()

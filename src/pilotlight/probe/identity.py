@@ -1,0 +1,235 @@
+"""Who this process is: job, rank and place, from what its launcher put in the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Plain classes: importing `dataclasses` or `typing` would triple what activation costs a job.
+
+
+class Launcher:
+    """Where a launcher says what; the first name that is set counts."""
+
+    def __init__(
+        self,
+        name: str,
+        sign: tuple[str, ...],
+        job: tuple[str, ...],
+        rank: tuple[str, ...],
+        local_rank: tuple[str, ...],
+        world_size: tuple[str, ...],
+        attempt: tuple[str, ...],
+    ) -> None:
+        self.name = name
+        self.sign = sign
+        self.job = job
+        self.numbers = {
+            "rank": rank,
+            "local_rank": local_rank,
+            "world_size": world_size,
+            "attempt": attempt,
+        }
+
+
+# Innermost first: torchrun inside Slurm knows the ranks better than Slurm does.
+LAUNCHERS = (
+    Launcher(
+        "torchrun",
+        ("TORCHELASTIC_RUN_ID", "RANK"),
+        ("TORCHELASTIC_RUN_ID",),
+        ("RANK",),
+        ("LOCAL_RANK",),
+        ("WORLD_SIZE",),
+        ("TORCHELASTIC_RESTART_COUNT",),
+    ),
+    Launcher(
+        "mpi",
+        ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK"),
+        ("OMPI_MCA_ess_base_jobid", "PMI_JOBID", "PMIX_NAMESPACE"),
+        ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK"),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK"),
+        ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"),
+        (),
+    ),
+    Launcher(
+        "slurm",
+        ("SLURM_JOB_ID",),
+        ("SLURM_JOB_ID",),
+        ("SLURM_PROCID",),
+        ("SLURM_LOCALID",),
+        ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+        ("SLURM_RESTART_COUNT",),
+    ),
+    Launcher(
+        "ray", ("RAY_JOB_ID",), ("RAY_JOB_ID",), ("RANK",), ("LOCAL_RANK",), ("WORLD_SIZE",), ()
+    ),
+    Launcher(
+        "kubernetes",
+        ("KUBERNETES_SERVICE_HOST",),
+        ("JOB_NAME", "POD_NAME", "HOSTNAME"),
+        ("JOB_COMPLETION_INDEX",),
+        (),
+        (),
+        (),
+    ),
+)
+
+_SECRET_WORDS = (
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "credential",
+    "api_key",
+    "api-key",
+    "apikey",
+)
+_LONGEST_ARGUMENT = 256
+_MOST_ARGUMENTS = 24
+
+# torchrun's default run id, which names no job.
+_NO_JOB = ("none", "")
+
+
+class Identity:
+    """What a probe says of its process; the attributes are the keys of the JSON."""
+
+    def __init__(
+        self,
+        job: str | None,
+        role: str,
+        rank: int | None,
+        local_rank: int | None,
+        world_size: int | None,
+        attempt: int | None,
+        launcher: str | None,
+        node: str,
+        container: str | None,
+        parent_pid: int,
+        python: str,
+        version: str,
+        command: list[str],
+    ) -> None:
+        self.job = job
+        # rank, child (of a rank or of another process of the job), or main
+        self.role = role
+        self.rank = rank
+        self.local_rank = local_rank
+        self.world_size = world_size
+        self.attempt = attempt
+        self.launcher = launcher
+        self.node = node
+        self.container = container
+        self.parent_pid = parent_pid
+        self.python = python
+        self.version = version
+        self.command = command
+
+
+def identify(
+    env: Mapping[str, str],
+    command: Sequence[str],
+    pid: int,
+    parent_pid: int,
+    cgroup: str,
+    forked: bool,
+    version: str,
+) -> Identity:
+    """Pure: everything it knows is in its arguments."""
+    launchers = [one for one in LAUNCHERS if _first(env, one.sign) is not None]
+    rank = _number(launchers, env, "rank")
+    inherited = env.get("PILOTLIGHT_RANK_OF")
+    is_rank = rank is not None and not forked and inherited in (None, f"{rank}@{pid}")
+    if inherited is not None and rank is not None and inherited.split("@")[0] != str(rank):
+        is_rank = not forked
+    return Identity(
+        job=env.get("PILOTLIGHT_JOB") or _job(launchers, env),
+        role="rank" if is_rank else "child" if forked or "PILOTLIGHT_JOB_PID" in env else "main",
+        rank=rank,
+        local_rank=_number(launchers, env, "local_rank"),
+        world_size=_number(launchers, env, "world_size"),
+        attempt=_number(launchers, env, "attempt"),
+        launcher=launchers[0].name if launchers else None,
+        node=os.uname().nodename,
+        container=container_of(cgroup),
+        parent_pid=parent_pid,
+        python=".".join(map(str, sys.version_info[:3])),
+        version=version,
+        command=without_secrets(command),
+    )
+
+
+def container_of(cgroup: str) -> str | None:
+    """The container's id in /proc/self/cgroup, where the kernel still shows it."""
+    for line in cgroup.splitlines():
+        for part in reversed(line.replace(".scope", "").split("/")):
+            name = part.rsplit("-", 1)[-1]
+            if len(name) == 64 and all(c in "0123456789abcdef" for c in name):
+                return name[:12]
+    return None
+
+
+def without_secrets(command: Sequence[str]) -> list[str]:
+    """The command with the values of telling arguments left out, and bounded in size."""
+    shown: list[str] = []
+    hide_next = False
+    for argument in command[:_MOST_ARGUMENTS]:
+        key, equals, _ = argument.partition("=")
+        telling = any(word in key.lower() for word in _SECRET_WORDS)
+        if hide_next:
+            shown.append("***")
+        elif telling and equals:
+            shown.append(f"{key}=***")
+        else:
+            shown.append(argument[:_LONGEST_ARGUMENT])
+        hide_next = telling and not equals and argument.startswith("-") and not hide_next
+    if len(command) > _MOST_ARGUMENTS:
+        shown.append("...")
+    return shown
+
+
+def to_json(identity: Identity) -> bytes:
+    """By hand: the json package would cost every Python of a job two milliseconds."""
+    fields = ", ".join(f"{_text(key)}: {_value(value)}" for key, value in vars(identity).items())
+    return f"{{{fields}}}".encode()
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(_text(item) for item in value)}]"
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    from _json import encode_basestring_ascii
+
+    return encode_basestring_ascii(text)
+
+
+def _first(env: Mapping[str, str], names: Sequence[str]) -> str | None:
+    return next((env[name] for name in names if env.get(name)), None)
+
+
+def _number(launchers: Sequence[Launcher], env: Mapping[str, str], field: str) -> int | None:
+    for launcher in launchers:
+        text = _first(env, launcher.numbers[field])
+        if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
+            return int(text)
+    return None
+
+
+def _job(launchers: Sequence[Launcher], env: Mapping[str, str]) -> str | None:
+    for launcher in launchers:
+        name = _first(env, launcher.job)
+        if name is not None and name not in _NO_JOB:
+            return f"{launcher.name}-{name}"
+    return None
