@@ -35,11 +35,8 @@ class Subscription:
             )
         self.lag = Lag()
         self._client = Client()
-        wanted: dict[str, object] = {"kinds": list(kinds)}
-        if job is not None:
-            wanted["job"] = job
         try:
-            self._client.ask("subscribe", **wanted)
+            self._client.ask("subscribe", kinds=list(kinds), job=job)
         except BaseException:
             self._client.close()
             raise

@@ -69,22 +69,29 @@ def parse(packet: bytes) -> Hello:
 
 
 def check_descriptor(fd: int, hello: Hello) -> None:
-    """Refused unless `fd` is memory of the promised size that can no longer be cut under us."""
+    """Refused unless `fd` is a file of the promised size that cannot be cut under us.
+
+    Memory has to be sealed; a file with a name, which survives a crash of the machine's processes,
+    cannot be: the reader never maps such a one.
+    """
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         raise Refused(Reason.SEGMENT, "the descriptor is not a memory file")
-    try:
-        seals = fcntl.fcntl(fd, _F_GET_SEALS)
-    except OSError:
-        raise Refused(Reason.SEGMENT, "the descriptor cannot be sealed") from None
-    if seals & _NEEDED_SEALS != _NEEDED_SEALS:
-        raise Refused(Reason.SEGMENT, f"the segment lacks seals (has {seals:#x})")
     if found.st_size != hello.segment_bytes:
         raise Refused(
             Reason.SEGMENT, f"{found.st_size} bytes where {hello.segment_bytes} were promised"
         )
     if not _SMALLEST_SEGMENT_BYTES <= found.st_size <= _LARGEST_SEGMENT_BYTES:
         raise Refused(Reason.SEGMENT, f"a segment of {found.st_size} bytes")
+    if found.st_nlink == 0 and _seals(fd) & _NEEDED_SEALS != _NEEDED_SEALS:
+        raise Refused(Reason.SEGMENT, "the segment is not sealed")
+
+
+def _seals(fd: int) -> int:
+    try:
+        return fcntl.fcntl(fd, _F_GET_SEALS)
+    except OSError:
+        return 0
 
 
 def receive(connection: socket.socket) -> tuple[bytes, list[int]]:

@@ -1,0 +1,132 @@
+"""One job: its processes, its recording and the way from one to the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pilotlight.agent.functions import Functions
+from pilotlight.agent.hello import Control
+from pilotlight.agent.process import Process
+from pilotlight.agent.recorder import Recorder, Taken
+from pilotlight.agent.session import Session
+
+_REMEMBERED = 256
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that is no longer there."""
+
+    pid: int
+    index: int
+    how: str
+    time_ns: int
+
+
+@dataclass
+class Finish:
+    """Somebody waits for the end of the job."""
+
+    since_ns: int
+    exit_code: int | None
+    signal: int | None
+    waiting: list[Session] = field(default_factory=list)
+
+
+@dataclass
+class Job:
+    name: str
+    recorder: Recorder
+    positions: Mapping[str, object]  # of segments whose processes have still to come back
+    runner: int | None  # handle of the `pilotlight run` that asked for the recording
+    opened_ns: int
+    processes: dict[str, Process] = field(default_factory=dict)
+    ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    finish: Finish | None = None
+    is_paused: bool = False
+    period_ns: int | None = None
+    empty_since_ns: int | None = None
+    committed_ns: int = 0
+    wants_functions: bool = False
+
+    def __post_init__(self) -> None:
+        self.empty_since_ns = self.opened_ns
+
+    @property
+    def folder(self) -> Path:
+        return self.recorder.folder
+
+    def add(self, process: Process) -> None:
+        self.processes[process.segment] = process
+        self.empty_since_ns = None
+        if self.wants_functions:
+            process.functions = Functions()
+
+    def is_due(self, now_ns: int, commit_ns: int) -> bool:
+        """Whether there is something to commit, and it should not wait longer."""
+        if any(process.is_urgent for process in self.processes.values()):
+            return True
+        if now_ns - self.committed_ns < commit_ns:
+            return False
+        return any(process.has_rows for process in self.processes.values())
+
+    def commit(self, now_ns: int, budget_bytes: int) -> list[tuple[Process, Taken]]:
+        """Brings what was read to disk, then frees the rings; returns what it was."""
+        begins = self.recorder.begin_commit(now_ns, budget_bytes)
+        handed = []
+        for process in self.processes.values():
+            if begins:
+                process.reader.new_chunk()
+            if begins or process.has_rows:
+                handed.append((process, process.take(now_ns)))
+        self.recorder.commit([taken for _, taken in handed], now_ns)
+        for process, _ in handed:
+            if not process.committed():
+                process.finish("gone", now_ns)
+        self.committed_ns = now_ns
+        return handed
+
+    def remove_ended(self, now_ns: int) -> list[Process]:
+        """Lets go of processes that are gone and committed; writes their last line."""
+        gone = [
+            process
+            for process in self.processes.values()
+            if process.how_ended is not None and not process.has_rows
+        ]
+        for process in gone:
+            facts = process.end(now_ns)
+            self.recorder.roster.end(process.segment, facts)
+            self.ended.append(Ended(process.pid, process.index, facts.how, now_ns))
+            del self.processes[process.segment]
+        if not self.processes and self.empty_since_ns is None:
+            self.empty_since_ns = now_ns
+        return gone
+
+    def look(self, is_wanted: bool) -> None:
+        """Begins or ends to keep names and functions for those who look."""
+        if is_wanted == self.wants_functions:
+            return
+        self.wants_functions = is_wanted
+        if is_wanted:
+            self.recorder.repeat_definitions()
+        for process in self.processes.values():
+            process.functions = Functions() if is_wanted else None
+
+    def pause(self) -> None:
+        self.is_paused = True
+        self._send(Control.PAUSE)
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self._send(Control.RESUME)
+
+    def set_period(self, period_ns: int) -> None:
+        self.period_ns = period_ns
+        self._send(Control.PERIOD, period_ns)
+
+    def _send(self, kind: Control, argument: int = 0) -> None:
+        for process in self.processes.values():
+            process.send(kind, argument=argument)

@@ -1,0 +1,179 @@
+"""One process with a probe, as the agent sees it: its segment, its link and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pilotlight import _drain
+from pilotlight.agent.functions import Functions
+from pilotlight.agent.governor import Pace, poll_interval_ns
+from pilotlight.agent.hello import Control, control
+from pilotlight.agent.recorder import Taken
+from pilotlight.recording.processes import ProcessEnd, ProcessStart
+from pilotlight.recording.schema import MarkKind
+
+_ALL_WINDOWS_NS = (1 << 63) - 1
+URGENT_RATIO = 0.5
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What `live()` said at some moment, to tell rates from the next."""
+
+    time_ns: int
+    live: Mapping[str, object]
+
+
+class Process:
+    def __init__(
+        self,
+        reader: _drain.Reader,
+        index: int,
+        identity: Mapping[str, object],
+        link: socket.socket | None,
+        pidfd: int | None,
+        host_pid: int,
+        now_ns: int,
+    ) -> None:
+        """`host_pid` is the pid as this agent sees it; a probe in a container says another."""
+        self.reader = reader
+        self.index = index
+        self.identity = identity
+        self.link = link
+        self.pidfd = pidfd
+        self.pid = host_pid
+        self.segment = reader.segment_id
+        self.since_ns = now_ns
+        self.hung_up_ns: int | None = None
+        self.how_ended: str | None = None
+        self.functions: Functions | None = None
+        self.before = Rates(now_ns, {})
+        self.polled_ns = now_ns
+        self.said_exit = False
+        self.read = 0
+        self._fill = 0.0
+        self._has_rows = True
+        self._base_period_ns: int | None = None
+
+    @property
+    def is_urgent(self) -> bool:
+        return self._fill > URGENT_RATIO
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything was read since the last take."""
+        return self._has_rows
+
+    @property
+    def fill_ratio(self) -> float:
+        return self._fill
+
+    def poll(self, now_ns: int, pace: Pace) -> int:
+        """Reads what is published; returns in how many ns to look again."""
+        before, elapsed_ns = self._fill, now_ns - self.polled_ns
+        count = self.reader.read()
+        self.polled_ns = now_ns
+        self._fill = self.reader.fill()
+        self.read += count
+        self._has_rows = self._has_rows or count > 0
+        return poll_interval_ns(self._fill - before, elapsed_ns, pace)
+
+    def finish(self, how: str, now_ns: int) -> None:
+        """The process is gone or has left: takes what is still in its rings."""
+        if self.how_ended is None:
+            self.how_ended = how
+            self.reader.finish(now_ns)
+            self._has_rows = True
+
+    def take(self, now_ns: int) -> Taken:
+        """What goes into the next commit."""
+        detail = self.reader.take()
+        windows = self.reader.take_windows(_ALL_WINDOWS_NS)
+        self._has_rows = False
+        if "marks" in detail and MarkKind.EXIT in detail["marks"][1]["kind"]:
+            self.said_exit = True
+        if self.functions is not None:
+            self.functions.see(detail, now_ns)
+        return Taken(self.index, self.segment, detail, windows, self.reader.positions())
+
+    def committed(self) -> bool:
+        """Frees the rings of what was committed. False: another agent has the segment now."""
+        is_ours = self.reader.commit()
+        self._fill = self.reader.fill()
+        return is_ours
+
+    def send(self, kind: Control, value: int = 0, argument: int = 0) -> None:
+        """Best effort: a probe that does not take its messages is told again by the next."""
+        if self.link is not None:
+            with contextlib.suppress(OSError):
+                self.link.send(control(kind, value, argument))
+
+    def base_period_ns(self, default_ns: int) -> int:
+        """The sampling period before the governor touched it."""
+        if self._base_period_ns is None:
+            sampler: Any = self.reader.live()["sampler"]
+            self._base_period_ns = int(sampler["period_ns"]) or default_ns
+        return self._base_period_ns
+
+    def end(self, now_ns: int) -> ProcessEnd:
+        losses = self.reader.losses()
+        how = "exit" if self.said_exit and self.how_ended == "died" else self.how_ended or "gone"
+        return ProcessEnd(
+            process=self.index,
+            how=how,
+            time_ns=now_ns,
+            rings_quarantined=losses["quarantined"],
+            read=self.read,
+            dropped=losses["dropped"] + losses["no_ring"] + losses["nested"],
+        )
+
+    def close(self) -> None:
+        self.reader.close()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What the probe says of itself, as far as it can be understood."""
+
+    job: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, raw: bytes, pid: int) -> Identity:
+        try:
+            facts = json.loads(raw)
+        except (ValueError, RecursionError):
+            facts = {}
+        if not isinstance(facts, dict):
+            facts = {}
+        job = facts.get("job")
+        is_named = isinstance(job, str) and 0 < len(job) <= 200 and job.isprintable()
+        return cls(str(job) if is_named else f"pid-{pid}", facts)
+
+
+def started(
+    reader: _drain.Reader, facts: Mapping[str, object], clocks: tuple[int, int]
+) -> ProcessStart:
+    """The line for processes.jsonl, without its index. `clocks`: monotonic and realtime now."""
+    return ProcessStart(
+        process=0,
+        pid=reader.pid,
+        start_time=reader.start_time,
+        segment=reader.segment_id,
+        time_ns=clocks[0],
+        realtime_ns=clocks[1],
+        abi=reader.abi,
+        identity=facts,
+    )

@@ -1,0 +1,190 @@
+"""What clients can ask for, one function a want (docs/protocol.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pilotlight import _drain
+from pilotlight.agent.job import Finish, Job
+from pilotlight.agent.pidfd import open_process
+from pilotlight.agent.process import Process
+from pilotlight.agent.session import Session, Subscribed
+from pilotlight.errors import AgentError, NotFound, PilotlightError
+from pilotlight.recording.fields import take, take_optional, take_texts
+from pilotlight.recording.schema import State
+from pilotlight.subscribe import KINDS
+
+if TYPE_CHECKING:
+    from pilotlight.agent.service import Service
+
+Request = Mapping[str, object]
+Answer = dict[str, object]
+
+_LONGEST_PERIOD_NS = 60_000_000_000
+_LISTED = 8
+
+
+def answer(service: Service, session: Session, request: Request) -> None:
+    """Answers now, or leaves the session with a job that will answer."""
+    handler = _WANTS.get(str(request["want"]))
+    try:
+        if handler is None:
+            raise AgentError(f"no such want: {request['want']!r:.60}; have {', '.join(_WANTS)}")
+        found = handler(service, session, request)
+    except PilotlightError as error:
+        refusal: Answer = {"ok": False, "error": str(error)}
+        if isinstance(error, NotFound):
+            refusal["not_found"] = True
+        session.answer(refusal)
+        return
+    if found is not None:
+        session.answer({"ok": True, **found})
+
+
+def _status(service: Service, session: Session, request: Request) -> Answer:
+    return service.status()
+
+
+def _record(service: Service, session: Session, request: Request) -> Answer:
+    name = take(request, "job", str)
+    if not 0 < len(name) <= 200 or not name.isprintable():
+        raise AgentError("a job has a name of 1 to 200 printable characters")
+    folder = take_optional(request, "folder", str)
+    if folder is not None and not Path(folder).is_absolute():
+        raise AgentError(f"{folder}: name the folder from the root")
+    command = take_texts(request, "command")
+    now_ns = service.now_ns()
+    place = None if folder is None else Path(folder)
+    job = service.jobs.record(name, place, command, now_ns)
+    if job.runner is None:
+        job.runner = open_process(session.pid, 0)
+    return {"job": name, "folder": str(job.folder)}
+
+
+def _finish(service: Service, session: Session, request: Request) -> None:
+    job = _job(service, take(request, "job", str))
+    exit_code = take_optional(request, "exit_code", int)
+    signal = take_optional(request, "signal", int)
+    if job.finish is None:
+        job.finish = Finish(service.now_ns(), exit_code, signal)
+    job.finish.waiting.append(session)
+
+
+def _flush(service: Service, session: Session, request: Request) -> Answer:
+    name = take_optional(request, "job", str)
+    pid = take_optional(request, "pid", int)
+    if (name is None) == (pid is None):
+        raise AgentError("flush: name a job or a pid")
+    job, found_pid = _job_of(service, name, pid)
+    if isinstance(job, Job):
+        service.flush(job)
+        return {"job": job.name, "folder": str(job.folder), "process": found_pid}
+    return {"job": job[0], "folder": job[1], "process": found_pid}
+
+
+def _job_of(
+    service: Service, name: str | None, pid: int | None
+) -> tuple[Job | tuple[str, str], int | None]:
+    """The job, open or closed, and the index of the process if a pid was given."""
+    if name is not None and name in service.jobs.open:
+        return service.jobs.open[name], None
+    for job in service.jobs.open.values():
+        for process in job.processes.values():
+            if pid is not None and process.pid == pid:
+                return job, process.index
+        for ended in reversed(job.ended):
+            if pid is not None and ended.pid == pid:
+                return job, ended.index
+    for closed in reversed(service.jobs.closed):
+        if closed.name == name:
+            return (closed.name, str(closed.folder)), None
+        for ended in reversed(closed.ended):
+            if pid is not None and ended.pid == pid:
+                return (closed.name, str(closed.folder)), ended.index
+    raise _unknown(service, f"job {name}" if name is not None else f"process {pid}")
+
+
+def _control(service: Service, session: Session, request: Request) -> Answer:
+    job = _job(service, take(request, "job", str))
+    action = take(request, "action", str)
+    if action == "pause":
+        job.pause()
+    elif action == "resume":
+        job.resume()
+    elif action == "period":
+        period_ns = take(request, "value", int)
+        if not 0 <= period_ns <= _LONGEST_PERIOD_NS:
+            raise AgentError(f"a period is 0 to {_LONGEST_PERIOD_NS} ns")
+        job.set_period(period_ns)
+    else:
+        raise AgentError(f"no such action: {action!r:.60}; have pause, resume, period")
+    return {"processes": len(job.processes)}
+
+
+def _stacks(service: Service, session: Session, request: Request) -> Answer:
+    pid = take(request, "pid", int)
+    process = _process(service, pid)
+    try:
+        threads = _drain.read_stacks(pid, process.reader.python())
+    except (OSError, ValueError) as error:
+        raise AgentError(f"the stacks of process {pid} cannot be read: {error}") from None
+    return {
+        "pid": pid,
+        "threads": [
+            {
+                "thread": thread,
+                "state": State(state).name.lower() if state in list(State) else "unknown",
+                "frames": [
+                    {"function": function, "file": file, "line": line}
+                    for function, file, line in frames
+                ],
+            }
+            for thread, state, frames in threads
+        ],
+    }
+
+
+def _subscribe(service: Service, session: Session, request: Request) -> Answer:
+    kinds = take_texts(request, "kinds")
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown or not kinds:
+        raise AgentError(f"kinds are any of {', '.join(KINDS)}")
+    session.subscribed = Subscribed(frozenset(kinds), take_optional(request, "job", str))
+    service.looked_at()
+    return {"kinds": list(kinds)}
+
+
+def _job(service: Service, name: str) -> Job:
+    job = service.jobs.open.get(name)
+    if job is None:
+        raise _unknown(service, f"job {name}")
+    return job
+
+
+def _process(service: Service, pid: int) -> Process:
+    for job in service.jobs.open.values():
+        for process in job.processes.values():
+            if process.pid == pid:
+                return process
+    raise _unknown(service, f"process {pid}")
+
+
+def _unknown(service: Service, what: str) -> NotFound:
+    names = [
+        f"{job.name} (pid {', '.join(str(p.pid) for p in list(job.processes.values())[:_LISTED])})"
+        for job in list(service.jobs.open.values())[:_LISTED]
+    ]
+    return NotFound(f"no {what[:200]}; being recorded: {'; '.join(names) or 'nothing'}")
+
+
+_WANTS: Mapping[str, Callable[[Service, Session, Request], Answer | None]] = {
+    "status": _status,
+    "record": _record,
+    "finish": _finish,
+    "flush": _flush,
+    "control": _control,
+    "stacks": _stacks,
+    "subscribe": _subscribe,
+}

@@ -1,0 +1,317 @@
+"""The agent's loop: one thread that waits for probes, clients and the time."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pilotlight.agent import requests, status
+from pilotlight.agent.clients import Clients
+from pilotlight.agent.clocks import Clocks, read_pair
+from pilotlight.agent.feed import publish_taken
+from pilotlight.agent.governor import Governor, own_usage
+from pilotlight.agent.hello import Control
+from pilotlight.agent.job import Job
+from pilotlight.agent.jobs import Jobs
+from pilotlight.agent.pidfd import process_start_time
+from pilotlight.agent.probes import Probes
+from pilotlight.agent.process import Identity, Process
+from pilotlight.agent.settings import Settings, most_processes
+from pilotlight.agent.sockets import listen_for_clients, listen_for_probes
+from pilotlight.recording.liveness import is_alive
+from pilotlight.recording.manifest import AgentFacts
+from pilotlight.recording.processes import ProcessEnd
+from pilotlight.runtime import Runtime
+
+_TICK_NS = 1_000_000_000
+_LINGER_NS = 5_000_000_000
+# As long as a probe may wait before it tries to reach a new agent, and some.
+_RETURN_NS = 8_000_000_000
+_FINISH_NS = 3_000_000_000
+_LOOK_NS = 60_000_000_000
+_DEFAULT_PERIOD_NS = 10_000_000
+
+
+class Service:
+    """Owns everything; `run` returns when it is time to go."""
+
+    def __init__(self, settings: Settings, place: Runtime) -> None:
+        self.settings = settings
+        self.place = place
+        self.started_ns = time.monotonic_ns()
+        self.governor = Governor(
+            settings.cpu_ceiling_ratio, settings.memory_ceiling_bytes, own_usage()
+        )
+        self.clocks = Clocks(read_pair())
+        self.jobs = Jobs(settings, place.jobs, self.clocks, self.facts())
+        self.selector = selectors.DefaultSelector()
+        self.probes = Probes(
+            self.selector,
+            listen_for_probes(place),
+            # Grows from agent to agent within a boot, and no segment survives that.
+            self.started_ns,
+            most_processes(settings),
+            self._open_job,
+            self._joined,
+        )
+        self.clients = Clients(
+            self.selector,
+            listen_for_clients(place),
+            settings.most_clients,
+            lambda session, request: requests.answer(self, session, request),
+        )
+        self._is_stopping = False
+        self._tick_due_ns = self.started_ns
+        self._looked_ns: int | None = None
+        self._idle_since_ns = self.started_ns
+        self._period_factor = 1
+        self._signals = self._listen_for_signals()
+
+    def run(self) -> None:
+        now_ns = self.now_ns()
+        self.jobs.take_over(now_ns)
+        while not self._is_stopping:
+            for key, mask in self.selector.select(self._wait_s(now_ns)):
+                key.data(mask)
+            now_ns = self.now_ns()
+            self.probes.poll_due(now_ns, self.governor.pace)
+            self._commit_due(now_ns)
+            if now_ns >= self._tick_due_ns:
+                self._tick_due_ns = now_ns + _TICK_NS
+                self._tick(now_ns)
+        self._stop()
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def facts(self) -> AgentFacts:
+        usage = self.governor.latest
+        return AgentFacts(
+            pid=os.getpid(),
+            version=_version(),
+            start_time=process_start_time(os.getpid()) or 0,
+            cpu_ns=usage.cpu_ns,
+            wall_ns=usage.time_ns - self.started_ns,
+            rss_bytes=usage.rss_bytes,
+        )
+
+    def status(self) -> dict[str, object]:
+        now_ns = self.now_ns()
+        self.looked_at()
+        processes, left_out = status.processes_status(self.jobs.open.values(), now_ns)
+        return {
+            "agent": {
+                "pid": os.getpid(),
+                "version": _version(),
+                "age_ns": now_ns - self.started_ns,
+                "runtime": str(self.place.folder),
+                "memory": str(self.settings.memory_folder or ""),
+                "ends_itself": self.settings.ends_itself,
+                "budget_bytes": self.jobs.budget.budget_bytes,
+                "limit_bytes": self.jobs.budget.limit_bytes,
+                "shrunk": self.jobs.budget.shrunk,
+                "disk_bytes": self.jobs.disk_bytes,
+                "processes": self.probes.count,
+                "refused": dict(self.probes.refused),
+                "problems": dict(self.probes.problems),
+                "clients_refused": self.clients.refused,
+                **status.governor_status(self.governor),
+            },
+            "jobs": [status.job_status(job) for job in self.jobs.open.values()],
+            "processes": processes,
+            "processes_left_out": left_out,
+            "clients": [status.client_status(s, now_ns) for s in self.clients.sessions],
+        }
+
+    def looked_at(self) -> None:
+        """Somebody wants names and functions: they are kept for a while from now on."""
+        self._looked_ns = self.now_ns()
+        for job in self.jobs.open.values():
+            job.look(True)
+
+    def flush(self, job: Job) -> None:
+        """Everything published so far goes to disk, sums too."""
+        now_ns = self.now_ns()
+        self.probes.poll_all(job, now_ns, self.governor.pace)
+        self._commit(job, now_ns)
+        job.recorder.flush_windows(now_ns)
+        self.jobs.write_manifest(job, self.facts())
+
+    def _open_job(self, segment: str, identity: Identity, now_ns: int) -> Job:
+        for job in self.jobs.open.values():
+            if segment in job.positions:
+                return job
+        command = identity.facts.get("command")
+        words = [str(word) for word in command] if isinstance(command, list) else []
+        return self.jobs.record(identity.job, None, words, now_ns)
+
+    def _joined(self, job: Job, process: Process) -> None:
+        job.look(self._looked_ns is not None)
+        if job.is_paused:
+            process.send(Control.PAUSE)
+        if job.period_ns is not None:
+            process.send(Control.PERIOD, argument=job.period_ns)
+        self._publish_process(job, process, "start")
+
+    def _publish_process(self, job: Job, process: Process, event: str) -> None:
+        row = {"event": event, "process": process.index, "pid": process.pid}
+        self.clients.publish("processes", job.name, [{**row, "how": process.how_ended}])
+
+    def _wait_s(self, now_ns: int) -> float:
+        due_ns = self._tick_due_ns
+        poll_ns = self.probes.next_poll_ns()
+        if poll_ns is not None:
+            due_ns = min(due_ns, poll_ns)
+        return max(0.0, (due_ns - now_ns) / 1e9)
+
+    def _commit_due(self, now_ns: int) -> None:
+        for job in list(self.jobs.open.values()):
+            if job.is_due(now_ns, self.governor.pace.commit_ns):
+                self._commit(job, now_ns)
+
+    def _commit(self, job: Job, now_ns: int) -> None:
+        taken = job.commit(now_ns, self.jobs.budget.limit_bytes)
+        self.jobs.commit(job, now_ns)
+        publish_taken(self.clients, job.name, taken)
+        for process in job.remove_ended(now_ns):
+            self._publish_process(job, process, "end")
+            self.probes.forget(process)
+
+    def _tick(self, now_ns: int) -> None:
+        self.clocks.observe(read_pair())
+        self.governor.observe(own_usage())
+        self._apply_period()
+        self.probes.tick(now_ns)
+        self.clients.tick(now_ns, self.governor.squeeze)
+        if self._looked_ns is not None and now_ns - self._looked_ns > _LOOK_NS:
+            self._looked_ns = None
+            for job in self.jobs.open.values():
+                job.look(False)
+        if self.clients.wants("status", None):
+            self.clients.publish("status", None, [self.status()])
+        facts = self.facts()
+        for job in list(self.jobs.open.values()):
+            self._end_missing(job, now_ns)
+            if self._has_ended(job, now_ns):
+                self._close(job, facts)
+            else:
+                self.jobs.write_manifest(job, facts)
+                self._answer_late_finish(job, now_ns)
+        self._end_if_idle(now_ns)
+
+    def _apply_period(self) -> None:
+        factor = self.governor.pace.period_factor
+        if factor == self._period_factor:
+            return
+        self._period_factor = factor
+        for job in self.jobs.open.values():
+            for process in job.processes.values():
+                base_ns = process.base_period_ns(job.period_ns or _DEFAULT_PERIOD_NS)
+                process.send(Control.PERIOD, argument=base_ns * factor)
+
+    def _end_missing(self, job: Job, now_ns: int) -> None:
+        """Processes of an earlier agent that did not come back."""
+        if not job.positions or now_ns - job.opened_ns < _RETURN_NS:
+            return
+        for start in job.recorder.roster.running:
+            if start.segment not in job.processes and not is_alive(start.pid, start.start_time):
+                job.recorder.roster.end(start.segment, ProcessEnd(start.process, "gone", now_ns))
+
+    def _has_ended(self, job: Job, now_ns: int) -> bool:
+        if job.processes or job.empty_since_ns is None:
+            return False
+        if job.finish is not None:
+            return True
+        if job.runner is not None and not _is_over(job.runner):
+            return False
+        wait_ns = _RETURN_NS if job.positions else _LINGER_NS
+        return now_ns - job.empty_since_ns >= wait_ns
+
+    def _close(self, job: Job, facts: AgentFacts) -> None:
+        self.jobs.close(job, facts)
+        for session in job.finish.waiting if job.finish else ():
+            self.clients.answer(session, {"ok": True, **_summary(job)})
+
+    def _answer_late_finish(self, job: Job, now_ns: int) -> None:
+        """Processes that outlive the command: the job goes on, whoever waits does not."""
+        finish = job.finish
+        if finish is None or now_ns - finish.since_ns < _FINISH_NS:
+            return
+        waiting, finish.waiting = finish.waiting, []
+        for session in waiting:
+            self.flush(job)
+            self.clients.answer(session, {"ok": True, **_summary(job)})
+
+    def _end_if_idle(self, now_ns: int) -> None:
+        if self.probes.count or self.clients.sessions or self.jobs.open:
+            self._idle_since_ns = now_ns
+        elif self.settings.ends_itself and now_ns - self._idle_since_ns >= _LINGER_NS:
+            self._is_stopping = True
+
+    def _stop(self) -> None:
+        """The last drain; jobs that go on are left ready for the next agent."""
+        now_ns = self.now_ns()
+        self.governor.observe(own_usage())
+        facts = self.facts()
+        for job in list(self.jobs.open.values()):
+            self.probes.poll_all(job, now_ns, self.governor.pace)
+            self._commit(job, now_ns)
+            if job.processes or not (job.finish or self._has_ended(job, now_ns + _RETURN_NS)):
+                self.jobs.suspend(job, facts)
+                for process in list(job.processes.values()):
+                    self.probes.forget(process)
+            else:
+                self._close(job, facts)
+        self.probes.close()
+        self.clients.close()
+        self.selector.close()
+        for end in self._signals:
+            end.close()
+        self.place.probe_socket.unlink(missing_ok=True)
+        self.place.client_socket.unlink(missing_ok=True)
+
+    def _listen_for_signals(self) -> tuple[socket.socket, socket.socket]:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: None)
+        self.selector.register(ours, selectors.EVENT_READ, self._signalled)
+        return ours, theirs
+
+    def _signalled(self, _: int) -> None:
+        self._is_stopping = True
+
+
+def _summary(job: Job) -> dict[str, object]:
+    return {
+        **status.job_status(job),
+        "still_running": [process.pid for process in job.processes.values()],
+    }
+
+
+def _is_over(handle: int) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(handle, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def _version() -> str:
+    try:
+        return version("pilotlight")
+    except PackageNotFoundError:
+        return "0"
+
+
+def remove_folder(folder: Path) -> None:
+    """Leaves nothing behind, unless somebody put something else there."""
+    for leftover in ("agent.log", "jobs.new"):
+        (folder / leftover).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()

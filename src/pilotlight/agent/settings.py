@@ -1,0 +1,35 @@
+"""What the person who starts an agent can choose, and what it takes for granted."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    budget_bytes: int = 256 << 20
+    memory_folder: Path | None = None  # where detail is kept instead of on disk
+    ends_itself: bool = False
+    cpu_ceiling_ratio: float = 0.02
+    memory_ceiling_bytes: int = 128 << 20
+    most_processes: int = 1024
+    most_jobs: int = 64
+    most_clients: int = 128
+
+
+# The link, the handle of the process and the reader's own copy of the segment.
+_DESCRIPTORS_A_PROCESS = 3
+# Two chunks with a file a table.
+_DESCRIPTORS_A_JOB = 32
+_DESCRIPTORS_SPARE = 64
+
+
+def most_processes(settings: Settings) -> int:
+    """As many as this process may have descriptors for, after it has asked for all it can get."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for_jobs = settings.most_jobs * _DESCRIPTORS_A_JOB + settings.most_clients
+    room = (hard - _DESCRIPTORS_SPARE - for_jobs) // _DESCRIPTORS_A_PROCESS
+    return max(1, min(settings.most_processes, room))

@@ -1,0 +1,132 @@
+"""What the agent says of itself and of every process: all that `pilotlight top` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pilotlight.agent.governor import Governor
+from pilotlight.agent.job import Job
+from pilotlight.agent.process import Process, Rates
+from pilotlight.agent.session import Session
+from pilotlight.recording.schema import State
+
+_MOST_PROCESSES = 1000
+_MOST_FUNCTIONS = 3
+_TEXT = 160
+# Rates are told from a moment at least this long ago.
+_RATE_NS = 900_000_000
+
+
+def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]:
+    live: dict[str, Any] = dict(process.reader.live())
+    losses = process.reader.losses()
+    before = process.before
+    elapsed_ns = now_ns - before.time_ns
+    rates = _rates(before.live, live, elapsed_ns)
+    if elapsed_ns >= _RATE_NS or not before.live:
+        process.before = Rates(now_ns, live)
+    sampler = live["sampler"]
+    return {
+        "job": job,
+        "process": process.index,
+        "rank": process.identity.get("rank"),
+        "pid": process.pid,
+        "command": _command(process.identity),
+        "alive": process.how_ended is None,
+        "connected": process.link is not None,
+        "age_ns": now_ns - process.since_ns,
+        "steps": live["steps"],
+        "step": live["step"],
+        "step_ns": live["step_ns"],
+        "since_step_ns": now_ns - live["last_step_ns"] if live["last_step_ns"] else None,
+        **rates,
+        "functions": process.functions.top(_MOST_FUNCTIONS) if process.functions else [],
+        "open": [str(name)[:_TEXT] for name, _ in live["open"][-_MOST_FUNCTIONS:]],
+        "read": process.read,
+        "dropped": losses["dropped"] + losses["no_ring"] + losses["nested"],
+        "losses": losses,
+        "sampler": sampler,
+        "fill_ratio": round(process.fill_ratio, 4),
+        "lag_ns": now_ns - process.polled_ns,
+        "off": process.reader.off(),
+    }
+
+
+def _rates(
+    before: Mapping[str, Any], live: Mapping[str, Any], elapsed_ns: int
+) -> dict[str, object]:
+    """Steps a second and the share of each state since `before`."""
+    steps = live["steps"] - before.get("steps", 0)
+    earlier = before.get("state_ns", [0] * len(State))
+    spent = [now - then for now, then in zip(live["state_ns"], earlier, strict=True)]
+    whole = sum(spent)
+    return {
+        "steps_per_s": round(steps * 1e9 / elapsed_ns, 4) if elapsed_ns > 0 else 0.0,
+        "states": {
+            state.name.lower(): round(spent[state] / whole, 4) if whole else 0.0 for state in State
+        },
+    }
+
+
+def _command(identity: Mapping[str, object]) -> str:
+    command = identity.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else [str(command or "")]
+    return " ".join(words)[:_TEXT]
+
+
+def job_status(job: Job) -> dict[str, object]:
+    recorder = job.recorder
+    return {
+        "job": job.name,
+        "folder": str(job.folder),
+        "processes": len(job.processes),
+        "processes_ever": recorder.roster.count,
+        "paused": job.is_paused,
+        "finishing": job.finish is not None,
+        "detail_bytes": recorder.detail.bytes,
+        "windows_bytes": recorder.windows.bytes,
+        "chunks_dropped": recorder.detail.chunks_dropped,
+        "rows_dropped": recorder.rows_dropped + recorder.windows.rows_dropped,
+        "lines_lost": recorder.roster.lost,
+        "errors": list(recorder.errors),
+        "ended": [
+            {"pid": ended.pid, "process": ended.index, "how": ended.how}
+            for ended in list(job.ended)[-10:]
+        ],
+    }
+
+
+def governor_status(governor: Governor) -> dict[str, object]:
+    usage = governor.latest
+    return {
+        "cpu_ratio": round(governor.cpu_ratio(), 5),
+        "cpu_ns": usage.cpu_ns,
+        "rss_bytes": usage.rss_bytes,
+        "own_bytes": usage.own_bytes,
+        "cpu_ceiling_ratio": governor.cpu_ceiling_ratio,
+        "memory_ceiling_bytes": governor.memory_ceiling_bytes,
+        "level": governor.level,
+        "squeeze": governor.squeeze,
+        "poll_ns": governor.pace.poll_idle_ns,
+        "period_factor": governor.pace.period_factor,
+        "actions": dict(governor.actions),
+    }
+
+
+def client_status(session: Session, now_ns: int) -> dict[str, object]:
+    return {
+        "pid": session.pid,
+        "age_ns": now_ns - session.since_ns,
+        "kinds": sorted(session.subscribed.kinds) if session.subscribed else [],
+        "queued": session.queued,
+        "queued_bytes": session.queued_bytes,
+        "dropped": session.dropped,
+    }
+
+
+def processes_status(jobs: Iterable[Job], now_ns: int) -> tuple[list[dict[str, object]], int]:
+    """All processes, and how many were left out to keep the answer short."""
+    everybody = [(job.name, process) for job in jobs for process in job.processes.values()]
+    shown = [process_status(job, process, now_ns) for job, process in everybody[:_MOST_PROCESSES]]
+    return shown, len(everybody) - len(shown)
