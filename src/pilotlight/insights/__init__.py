@@ -1,0 +1,1 @@
+"""Pure functions from traces to answers: breakdowns, findings, hangs."""

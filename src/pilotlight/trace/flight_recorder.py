@@ -1,0 +1,212 @@
+"""Reads flight-recorder dumps: the last collectives of each rank and how far each group came."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import pickletools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pilotlight.errors import FormatError, NotFound
+from pilotlight.trace.problem import Problem
+
+MAX_DUMP_BYTES = 256 << 20
+MAX_DUMPS = 100_000
+MAX_GROUP_RANKS = 1_000_000
+_RANK = re.compile(r"(\d{1,7})(?:\.(?:pkl|pickle|json|bin))?$")
+_NOT_DUMPS = (".log", ".txt", ".md", ".py", ".yaml", ".gz")
+
+# Plain data only. Everything that names a class, calls, or sets state is left out, so that
+# loading cannot run code.
+_SAFE_OPCODES = """
+PROTO FRAME STOP MARK POP POP_MARK DUP NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1
+FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE BINBYTES
+SHORT_BINBYTES EMPTY_LIST LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT
+DICT SETITEM SETITEMS PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET
+"""
+_SAFE = frozenset(_SAFE_OPCODES.split())
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group as one rank sees it."""
+
+    name: str
+    description: str
+    ranks: tuple[int, ...]
+    enqueued: int
+    completed: int
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A collective or a send or receive that had not finished when the dump was made."""
+
+    group: str
+    sequence: int
+    name: str
+    is_p2p: bool
+    sizes: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Dump:
+    source: str
+    rank: int
+    version: str
+    groups: dict[str, Group]
+    pending: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class DumpSet:
+    dumps: tuple[Dump, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_dumps(folder: Path) -> DumpSet:
+    """All dumps of a folder by rank, and a problem for each file that is none."""
+    if not folder.is_dir():
+        raise NotFound(f"{folder}: no such folder")
+    dumps: dict[int, Dump] = {}
+    problems: list[Problem] = []
+    files = sorted(path for path in folder.iterdir() if path.is_file() or path.is_symlink())
+    for path in files[:MAX_DUMPS]:
+        match = _RANK.search(path.name)
+        if path.name.endswith(_NOT_DUMPS) or path.name.startswith("."):
+            continue
+        try:
+            if match is None:
+                raise FormatError(f"{path}: no rank at the end of the file's name")
+            dump = read_dump(path, int(match.group(1)))
+        except FormatError as error:
+            problems.append(Problem(str(path), "", str(error).removeprefix(f"{path}: ")))
+        except OSError as error:
+            problems.append(Problem(str(path), "", error.strerror or str(error)))
+        else:
+            if dump.rank in dumps:
+                text = f"rank {dump.rank} again, after {dumps[dump.rank].source}: left out"
+                problems.append(Problem(str(path), "", text))
+            else:
+                dumps[dump.rank] = dump
+    if not dumps and not problems:
+        raise NotFound(f"{folder}: no flight-recorder dump in it")
+    return DumpSet(tuple(dumps[rank] for rank in sorted(dumps)), tuple(problems))
+
+
+def read_dump(path: Path, rank: int) -> Dump:
+    if path.stat().st_size > MAX_DUMP_BYTES:
+        raise FormatError(f"{path}: longer than {MAX_DUMP_BYTES} bytes: refused")
+    content = path.read_bytes()
+    value = _json(content, path) if content[:1] == b"{" else load_plain(content, str(path))
+    try:
+        return _dump(value, str(path), rank)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path}: not a flight-recorder dump ({error!r})") from None
+
+
+def load_plain(content: bytes, source: str) -> Any:
+    """Unpickles numbers, texts, lists, tuples and dictionaries, and refuses all else."""
+    place = 0
+    try:
+        for count, (opcode, argument, position) in enumerate(pickletools.genops(content)):
+            place = position or 0
+            if opcode.name not in _SAFE:
+                raise FormatError(
+                    f"{source}: byte {place}: a pickle with more than plain data"
+                    f" ({opcode.name} {str(argument or '')[:80]}): refused"
+                )
+            # A memo index far beyond the number of objects makes the loader allocate for it.
+            if "PUT" in opcode.name and isinstance(argument, int) and argument > count:
+                raise FormatError(f"{source}: byte {place}: a pickle with a wild memo: refused")
+        return _PlainUnpickler(io.BytesIO(content)).load()
+    except FormatError:
+        raise
+    except Exception as error:  # what a damaged pickle raises is not specified
+        text = " ".join(str(error).split())[:120]
+        raise FormatError(f"{source}: byte {place}: a damaged pickle ({text})") from None
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"class {module}.{name} refused")
+
+    def persistent_load(self, identity: Any) -> Any:
+        raise pickle.UnpicklingError("persistent object refused")
+
+
+def _json(content: bytes, path: Path) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: damaged JSON ({error})") from None
+
+
+def _dump(value: Any, source: str, rank: int) -> Dump:
+    entries = value["entries"]
+    if not isinstance(entries, list):
+        raise TypeError("entries is no list")
+    configured = value["pg_config"]
+    status = value.get("pg_status") or {}
+    known = {
+        str(entry["pg_id"]): str(entry["process_group"][0])
+        for entry in entries
+        if "pg_id" in entry and entry.get("process_group")
+    }
+    name_of = _group_names(list(status), list(configured), known)
+    groups = {}
+    for key, name in name_of.items():
+        config = configured.get(name, {})
+        groups[name] = Group(
+            name,
+            str(config.get("desc", "")),
+            _rank_list(config.get("ranks", "[]")),
+            int(status[key]["last_enqueued_collective"]),
+            int(status[key]["last_completed_collective"]),
+        )
+    pending = tuple(_operation(entry) for entry in entries if _is_pending(entry))
+    return Dump(source, rank, str(value.get("version", "")), groups, pending)
+
+
+def _group_names(
+    keys: Sequence[Any], names: Sequence[Any], known: dict[str, str]
+) -> dict[Any, str]:
+    """The status counts groups in the order of their making; so do the numbers in their names."""
+    if set(keys) == set(names):
+        return {key: str(key) for key in keys}
+    found = {key: known[str(key)] for key in keys if str(key) in known}
+    if len(keys) == len(names) and all(str(text).isdigit() for text in (*keys, *names)):
+        by_order = dict(zip(sorted(keys, key=int), sorted(map(str, names), key=int), strict=True))
+        if all(by_order[key] == name for key, name in found.items()):
+            return by_order
+    return found
+
+
+def _rank_list(text: Any) -> tuple[int, ...]:
+    ranks = json.loads(text) if isinstance(text, str) else list(text)
+    if len(ranks) > MAX_GROUP_RANKS:
+        raise ValueError("a group of too many ranks")
+    return tuple(int(rank) for rank in ranks)
+
+
+def _is_pending(entry: Any) -> bool:
+    return entry.get("state") != "completed" and not entry.get("retired", False)
+
+
+def _operation(entry: Any) -> Operation:
+    is_p2p = bool(entry.get("is_p2p", False))
+    sequence = entry["p2p_seq_id"] if is_p2p else entry["collective_seq_id"]
+    return Operation(
+        str(entry["process_group"][0]),
+        int(sequence),
+        str(entry["profiling_name"])[:200],
+        is_p2p,
+        f"{entry.get('input_sizes')} {entry.get('input_dtypes')}"[:500],
+        str(entry.get("state", "")),
+    )

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import collections
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotlight.errors import FormatError, NotFound
+from pilotlight.trace.flight_recorder import load_plain, read_dumps
+
+ENTRY = {
+    "pg_id": 5,
+    "process_group": ("35", "TP"),
+    "collective_seq_id": 8,
+    "p2p_seq_id": 0,
+    "profiling_name": "nccl:all_reduce",
+    "state": "scheduled",
+    "retired": False,
+    "is_p2p": False,
+}
+DUMP = {
+    "version": "2.9",
+    "pg_config": {
+        "0": {"name": "0", "desc": "world", "ranks": "[0, 1]"},
+        "35": {"name": "35", "desc": "TP", "ranks": "[0, 1]"},
+    },
+    "pg_status": {
+        "0": {"last_enqueued_collective": 3, "last_completed_collective": 3},
+        "5": {"last_enqueued_collective": 8, "last_completed_collective": 7},
+    },
+    "entries": [ENTRY],
+}
+
+
+def write(folder: Path, name: str, value: Any) -> None:
+    (folder / name).write_bytes(pickle.dumps(value, protocol=2))
+
+
+def test_a_dump_gives_its_groups_by_name_and_its_pending_operations(tmp_path: Path) -> None:
+    write(tmp_path, "_dump_7", DUMP)
+    (dump,) = read_dumps(tmp_path).dumps
+    assert dump.rank == 7
+    assert (dump.groups["35"].enqueued, dump.groups["35"].completed) == (8, 7)
+    assert [operation.sequence for operation in dump.pending] == [8]
+
+
+def test_groups_without_entries_are_named_by_their_order(tmp_path: Path) -> None:
+    write(tmp_path, "_dump_0", {**DUMP, "entries": []})
+    (dump,) = read_dumps(tmp_path).dumps
+    assert dump.groups["35"].enqueued == 8
+
+
+def test_finished_operations_are_not_pending(tmp_path: Path) -> None:
+    write(tmp_path, "_dump_0", {**DUMP, "entries": [{**ENTRY, "state": "completed"}]})
+    assert read_dumps(tmp_path).dumps[0].pending == ()
+
+
+class _Attack:
+    def __reduce__(self) -> Any:
+        return os.system, ("echo attacked",)
+
+
+@pytest.mark.parametrize("value", [_Attack(), collections.OrderedDict(), {"x": _Attack()}, {1, 2}])
+def test_a_pickle_with_classes_is_refused_with_its_place(tmp_path: Path, value: Any) -> None:
+    write(tmp_path, "_dump_0", value)
+    write(tmp_path, "_dump_1", DUMP)
+    found = read_dumps(tmp_path)
+    assert [dump.rank for dump in found.dumps] == [1]
+    assert "_dump_0: byte " in str(found.problems[0])
+    assert "more than plain data" in str(found.problems[0])
+
+
+def test_a_wild_memo_index_is_refused_before_it_is_allocated() -> None:
+    with pytest.raises(FormatError, match="wild memo"):
+        load_plain(b"\x80\x02}r\xff\xff\xff\x7f.", "x")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_plain_data_or_a_format_error(content: bytes) -> None:
+    try:
+        load_plain(b"\x80\x02" + content, "x")
+    except FormatError as error:
+        assert str(error).startswith("x: byte ")
+
+
+@pytest.mark.parametrize(
+    "value", [[], {}, {"entries": 3, "pg_config": {}}, {"entries": [1], "pg_config": {}}]
+)
+def test_another_pickle_is_one_clear_line(tmp_path: Path, value: Any) -> None:
+    write(tmp_path, "_dump_0", value)
+    (problem,) = read_dumps(tmp_path).problems
+    assert "not a flight-recorder dump" in str(problem)
+
+
+def test_an_empty_folder_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        read_dumps(tmp_path)
