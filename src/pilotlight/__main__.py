@@ -1,0 +1,5 @@
+"""python -m pilotlight"""
+
+from pilotlight.cli.main import entry
+
+entry()

@@ -1,0 +1,83 @@
+"""The command line: finds the verb, runs it, turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from pilotlight import __version__
+from pilotlight.cli.command import Command
+from pilotlight.errors import PilotlightError
+
+# Verb: class in the module of the same name. Only the module of the verb asked for is imported.
+VERBS = {
+    "run": "Run",
+    "top": "Top",
+    "report": "Report",
+    "export": "Export",
+    "dump": "Dump",
+    "overhead": "Overhead",
+    "doctor": "Doctor",
+    "agent": "Agent",
+}
+
+_DESCRIPTION = "The profiler that stays on: records any Python job, says where the time goes."
+
+
+def entry() -> None:
+    """The `pilotlight` program."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    verb = arguments[0] if arguments else ""
+    parser = _parser([verb] if verb in VERBS else list(VERBS))
+    args = parser.parse_args(list(arguments) or ["--help"])
+    command: Command = args.command
+    try:
+        code = command.run(args)
+        sys.stdout.flush()
+        return code
+    except PilotlightError as error:
+        print(f"pilotlight {command.name}: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output went away (a pager, head): not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def command_of(verb: str) -> Command:
+    """The command behind a verb."""
+    module = importlib.import_module(f"pilotlight.cli.{verb}")
+    command: Command = getattr(module, VERBS[verb])()
+    return command
+
+
+def verb_parser(parser: argparse.ArgumentParser, command: Command) -> None:
+    """Fills in the parser of one verb."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = command.help
+    parser.epilog = "examples:\n" + "\n".join(f"  {example}" for example in command.examples)
+    parser.set_defaults(command=command)
+    command.arguments(parser)
+
+
+def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pilotlight",
+        description=_DESCRIPTION,
+        epilog="Start with:  pilotlight run -- python train.py\nThen:        pilotlight report",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"pilotlight {__version__}")
+    verb_parsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in verbs:
+        command = command_of(verb)
+        verb_parser(verb_parsers.add_parser(verb, help=command.help), command)
+    return parser

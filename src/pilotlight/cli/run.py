@@ -1,0 +1,157 @@
+"""pilotlight run -- COMMAND: the job as always, with a recording beside it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pilotlight.cli.job import Ended, JobProcess, StartFailed, split_command
+from pilotlight.client import Client
+from pilotlight.errors import PilotlightError, UsageError
+
+# How long the end of a job waits for its recording to be closed.
+_FINISH_TIMEOUT_S = 60.0
+
+
+class Run:
+    name = "run"
+    help = "Run a command and record it: no code change, exit code and signals pass through."
+    examples = (
+        "pilotlight run -- python train.py",
+        "pilotlight run -- torchrun --nproc-per-node 4 train.py",
+        "pilotlight run --name nightly --rate 50 -- python serve.py",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--name", help="name of the job (default: command, time and pid)")
+        parser.add_argument(
+            "-o", "--output", type=Path, help="folder of the recording (default: user data folder)"
+        )
+        parser.add_argument(
+            "--rate", type=float, metavar="HZ", help="stack samples a second, 0 to 1000 (100)"
+        )
+        parser.add_argument("-q", "--quiet", action="store_true", help="no lines of our own")
+        parser.add_argument(
+            "--json", action="store_true", help="end with a summary as JSON on standard error"
+        )
+        parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
+
+    def run(self, args: argparse.Namespace) -> int:
+        command = split_command(args.words, self.examples[0])
+        if args.rate is not None and not 0 <= args.rate <= 1000:
+            raise UsageError("--rate is samples a second, from 0 to 1000")
+        job = args.name or f"{Path(command[0]).name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        voice = _Voice(args.quiet, args.json)
+        client, folder = _open_recording(job, args.output, command, voice)
+        environment = job_environment(job, args.rate) if client is not None else dict(os.environ)
+        try:
+            process = JobProcess(command, environment)
+        except StartFailed as failed:
+            if client is not None:
+                _finish(client, job, Ended(failed.exit_code, None), voice)
+            print(f"pilotlight run: {failed}", file=sys.stderr)
+            return failed.exit_code
+        ended = process.wait()
+        if client is not None:
+            summary = _finish(client, job, ended, voice)
+            if summary is not None:
+                voice.summary(job, folder, summary)
+        return pass_on(ended)
+
+
+def job_environment(job: str, rate: float | None) -> dict[str, str]:
+    """What makes the job's Pythons start the probe and find this agent."""
+    from pilotlight.place import runtime_folder
+
+    added = {
+        "PILOTLIGHT": "1",
+        "PILOTLIGHT_JOB": job,
+        "PILOTLIGHT_RUNTIME_DIR": runtime_folder(),
+    }
+    if rate is not None:
+        added["PILOTLIGHT_RATE"] = f"{rate:g}"
+    return {**os.environ, **added}
+
+
+def pass_on(ended: Ended) -> int:
+    """The job's exit code; if a signal ended it, the same signal ends us."""
+    if ended.signal is None:
+        return ended.exit_code
+    # The job has left its own core file, if any.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if ended.signal not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(ended.signal, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [ended.signal])
+    os.kill(os.getpid(), ended.signal)
+    return 128 + ended.signal
+
+
+class _Voice:
+    """Our few lines on standard error; none of them between the job's own."""
+
+    def __init__(self, quiet: bool, as_json: bool) -> None:
+        self._quiet = quiet
+        self._json = as_json
+
+    def say(self, line: str) -> None:
+        if not self._quiet:
+            print(f"pilotlight: {line}", file=sys.stderr, flush=True)
+
+    def summary(self, job: str, folder: str, summary: dict[str, Any]) -> None:
+        if self._json:
+            print(json.dumps({"job": job, "folder": folder, **summary}), file=sys.stderr)
+            return
+        processes = int(summary.get("processes", 0))
+        if processes == 0:
+            self.say(
+                "no Python with pilotlight installed ran; `pilotlight doctor` says what is missing"
+            )
+            return
+        lost = int(summary.get("dropped", 0))
+        self.say(
+            f"recorded {processes} process{'' if processes == 1 else 'es'}, "
+            f"{int(summary.get('read', 0)):,} records, {lost:,} dropped: {folder}"
+        )
+        self.say("see it with `pilotlight report`")
+
+
+def _open_recording(
+    job: str, output: Path | None, command: list[str], voice: _Voice
+) -> tuple[Client | None, str]:
+    """A job must run even where it cannot be recorded."""
+    from pilotlight.agent.spawn import ensure_agent
+    from pilotlight.probe.identity import without_secrets
+
+    try:
+        client = ensure_agent()
+        folder = str(output.absolute()) if output is not None else None
+        answer = client.ask("record", job=job, folder=folder, command=without_secrets(command))
+        return client, str(answer["folder"])
+    except PilotlightError as error:
+        voice.say(f"not recorded: {error}")
+        return None, ""
+
+
+def _finish(client: Client, job: str, ended: Ended, voice: _Voice) -> dict[str, Any] | None:
+    try:
+        return client.ask(
+            "finish",
+            timeout_s=_FINISH_TIMEOUT_S,
+            job=job,
+            exit_code=ended.exit_code,
+            signal=ended.signal,
+        )
+    except PilotlightError as error:
+        voice.say(f"the recording was not closed: {error}; it can be read up to here")
+        return None
+    finally:
+        client.close()

@@ -1,0 +1,51 @@
+"""The agent's side: is it up, is it well, which probes turned themselves off and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pilotlight.client import Client
+from pilotlight.doctor.check import Check, limited, ok
+from pilotlight.errors import PilotlightError
+from pilotlight.place import runtime_folder
+
+_SHOWN = 3
+
+
+def agent_checks() -> list[Check]:
+    return [_agent(), *_reasons()]
+
+
+def _agent() -> Check:
+    try:
+        with Client(timeout_s=5) as client:
+            status = client.ask("status")
+    except PilotlightError as error:
+        return ok("agent", f"{error}")
+    agent = status.get("agent", {})
+    off = [
+        f"pid {process.get('pid')}: {process['off']}"
+        for process in status.get("processes", [])
+        if process.get("off")
+    ]
+    if off:
+        return limited("agent", f"probes turned off: {'; '.join(off[:_SHOWN])}", "see the reasons")
+    return ok("agent", f"running, pid {agent.get('pid')}, in {runtime_folder()}")
+
+
+def _reasons() -> list[Check]:
+    """What probes that could not even start left behind."""
+    log = Path(runtime_folder()) / "probe.log"
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    if not lines:
+        return []
+    return [
+        limited(
+            "probes that did not start",
+            f"{len(lines)}, last: {'; '.join(lines[-_SHOWN:])}",
+            f"remove {log} when solved",
+        )
+    ]
