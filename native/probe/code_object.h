@@ -1,0 +1,60 @@
+// native/probe/code_object.h: what a code object says of itself, read from memory nobody trusts.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "probe/process_memory.h"
+#include "ring/layout.h"
+
+namespace pilotlight {
+
+// Tells a code object from a later one at the same address: a hash over what never changes in it.
+struct CodeIdentity {
+  uint64_t hash = 0;  // 0: it is no code object
+  uint64_t name = 0;
+  uint64_t file = 0;
+  uint64_t line_table = 0;
+  uint64_t instructions = 0;  // address of the first, 0 on 3.10
+  uint32_t code_bytes = 0;    // 0 on 3.10
+  uint32_t first_line = 0;
+};
+
+class CodeReader {
+ public:
+  CodeReader() = default;
+  ~CodeReader();
+  CodeReader(const CodeReader&) = delete;
+  CodeReader& operator=(const CodeReader&) = delete;
+
+  // False: not enough memory, or the description makes no sense.
+  bool open(const ProcessMemory& memory, const PythonInfo& python) noexcept;
+
+  static constexpr uint32_t kMaxBatch = ProcessMemory::kMaxSpans / 2;
+  // The identities of `count` <= kMaxBatch code objects in as few reads as possible.
+  void identify(const uint64_t* codes, uint32_t count, CodeIdentity* out) noexcept;
+
+  // Both are UTF-8, cut at kMaxStringBytes, and valid until the next call. False: unreadable.
+  bool function(const CodeIdentity& code, std::string_view* text) noexcept;
+  bool file(const CodeIdentity& code, std::string_view* text) noexcept;
+
+  // The frame's instruction as a byte offset into the code. False: it does not point into it.
+  bool offset(const CodeIdentity& code, uint64_t instruction, uint32_t* offset) const noexcept;
+
+  // `*line` is 0 where the table has none. `*is_shim`: the interpreter's own code, without a table.
+  bool line(const CodeIdentity& code, uint32_t offset, uint32_t* line, bool* is_shim) noexcept;
+
+ private:
+  struct Buffers;
+  bool text_of(uint64_t object, std::string_view* text) noexcept;
+  CodeIdentity identity_of(uint64_t code, const unsigned char* bytes) const noexcept;
+  void identify_deeply(uint32_t count, CodeIdentity* out) noexcept;
+
+  ProcessMemory memory_;
+  PythonInfo python_ = {};
+  uint32_t code_from_ = 0;
+  uint32_t code_bytes_ = 0;
+  Buffers* buffers_ = nullptr;
+};
+
+}  // namespace pilotlight

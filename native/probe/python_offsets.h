@@ -1,0 +1,29 @@
+/* native/probe/python_offsets.h: where this CPython keeps what a stack walk needs. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The order of PythonOffset in ring/layout.h, then that of WalkOffset in stack_walk.h. */
+typedef struct {
+  uint32_t runtime_interpreters_head;
+  uint32_t interpreter_next, interpreter_threads_head;
+  uint32_t thread_next, thread_frame, cframe_current, thread_native_id, thread_id, thread_chunk;
+  uint32_t chunk_previous, chunk_size, chunk_top, chunk_data;
+  uint32_t frame_code, frame_previous, frame_instruction, frame_owner;
+  uint32_t code_name, code_file, code_first_line, code_line_table, code_instructions, code_size;
+  uint32_t unicode_state, unicode_length, unicode_ascii_data, unicode_compact_data;
+  uint32_t bytes_size, bytes_data;
+  uint32_t runtime_gil, interpreter_gil, gil_locked, gil_holder, gil_cond, gil_mutex;
+  uint32_t gil_switches, object_type, code_type_low, code_type_high, pthread_tid;
+} PythonLayout;
+
+/* Needs the interpreter lock. Returns NULL, or in one line why this Python cannot be walked. */
+const char* pilotlight_python_layout(uint32_t* version, uint64_t* runtime, PythonLayout* layout);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,253 @@
+// native/probe/sampler.cpp
+//
+// Three kinds of threads, by what is known of them while they are read:
+//   resting: its CPU time has not moved since before its stack was last read, so it has not run and
+//            everything is as it was; nothing is read again.
+//   frozen:  it neither holds the interpreter lock nor was the last to hold it, and the lock's
+//   count
+//            of switches is the same after the reads as before. Frames, and the code they keep
+//            alive, change only under the lock, so one walk is exact.
+//   moving:  the rest, normally the one thread that holds the lock: see stack_snapshot.cpp.
+#include "probe/sampler.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "probe/python_offsets.h"
+#include "probe/stack_interner.h"
+#include "probe/stack_snapshot.h"
+#include "probe/stack_walk.h"
+#include "probe/thread_state.h"
+#include "probe/thread_table.h"
+
+namespace pilotlight {
+namespace {
+
+constexpr uint8_t kFlagCut = 1;
+constexpr uint8_t kFlagNotRead = 2;
+constexpr uint8_t kFlagOtherThread = 1;  // of a Thread record: does not change the ring's owner
+constexpr int64_t kNameCheckNs = 10'000'000'000;
+constexpr int kMaxRounds = 3;
+
+static_assert(sizeof(PythonLayout) == kWalkOffsets * sizeof(uint32_t));
+
+const char* refusal = "describe_python() was not called";
+
+}  // namespace
+
+struct Sampler::State {
+  Definitions* definitions = nullptr;
+  RingWriter* ring = nullptr;
+  StackWalker walker;
+  StackInterner interner;
+  StackSnapshot snapshot;
+  ThreadTable threads;
+  SamplerCounts counts = {};
+  uint64_t passes = 0;
+  uint64_t epoch = 0;
+  int64_t last_pass_ns = 0;
+  uint32_t own_tid = 0;
+  Chain chain;
+  ThreadRef refs[ThreadTable::kMaxThreads];
+  ThreadEntry* frozen[ThreadTable::kMaxThreads];
+  ThreadEntry* moving[ThreadTable::kMaxThreads];
+
+  void pass() noexcept;
+  bool read_frozen(ThreadEntry* entry) noexcept;
+  bool read_moving(ThreadEntry* entry) noexcept;
+  void keep(ThreadEntry* entry, uint32_t stack) noexcept;
+  void write(ThreadEntry* entry, uint8_t flags, int64_t now_ns) noexcept;
+  void name(ThreadEntry* entry, int64_t now_ns) noexcept;
+  GilAddresses gil_addresses(const ThreadEntry& entry) const noexcept;
+  bool is_resting(ThreadEntry* entry) noexcept;
+};
+
+GilAddresses Sampler::State::gil_addresses(const ThreadEntry& entry) const noexcept {
+  if (entry.ref.gil == 0) return {};
+  return {entry.ref.gil + walker.at(kGilCond), entry.ref.gil + walker.at(kGilMutex)};
+}
+
+bool Sampler::State::is_resting(ThreadEntry* entry) noexcept {
+  uint64_t cpu_ns = thread_cpu_ns(entry->ref.tid);
+  bool resting = entry->has_stack && cpu_ns != 0 && cpu_ns == entry->cpu_ns;
+  entry->cpu_ns = cpu_ns;
+  return resting;
+}
+
+void Sampler::State::keep(ThreadEntry* entry, uint32_t stack) noexcept {
+  entry->stack = stack;
+  entry->flags = chain.cut ? kFlagCut : 0;
+  entry->has_stack = true;
+  entry->has_frames = chain.frames != 0;
+}
+
+bool Sampler::State::read_frozen(ThreadEntry* entry) noexcept {
+  entry->has_stack = false;
+  if (!walker.walk(entry->ref, &entry->hint, &chain)) return false;
+  uint32_t stack = 0;
+  if (interner.intern(chain, epoch, &stack) == Interned::kBroken) return false;
+  keep(entry, stack);
+  return true;
+}
+
+bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
+  entry->has_stack = false;
+  for (int round = 0; round < kMaxRounds; round++) {
+    uint32_t stack = 0;
+    epoch++;
+    if (!snapshot.take(&walker, entry->ref, &entry->hint, &chain)) return false;
+    switch (interner.intern(chain, epoch, &stack)) {
+      case Interned::kKnown:
+        keep(entry, stack);
+        return true;
+      case Interned::kFresh:
+        // What was learnt now is believed when the next round finds the frames still there.
+        continue;
+      case Interned::kBroken:
+        return false;
+    }
+  }
+  return false;
+}
+
+void Sampler::State::name(ThreadEntry* entry, int64_t now_ns) noexcept {
+  if (entry->named_ns != 0 && now_ns - entry->named_ns < kNameCheckNs) return;
+  char text[64];
+  uint32_t bytes = read_thread_name(entry->ref.tid, text, sizeof(text));
+  if (bytes == 0) return;
+  uint32_t id = definitions->string({text, bytes});
+  if (id == entry->name) {
+    entry->named_ns = now_ns;
+    return;
+  }
+  Thread record = {};
+  record.header.flags = kFlagOtherThread;
+  record.tid = entry->ref.tid;
+  if (!ring->write(RecordType::kThread, id, record)) return;
+  entry->name = id;
+  entry->named_ns = now_ns;
+}
+
+void Sampler::State::write(ThreadEntry* entry, uint8_t flags, int64_t now_ns) noexcept {
+  if (!entry->has_frames) return;
+  name(entry, now_ns);
+  int64_t since = entry->sampled_ns != 0 ? entry->sampled_ns : last_pass_ns;
+  Sample record = {};
+  record.tid = entry->ref.tid;
+  record.state = static_cast<uint8_t>(entry->state);
+  record.flags = static_cast<uint8_t>(entry->flags | flags);
+  record.weight_ns = static_cast<uint64_t>(now_ns - since);
+  if (!ring->write(RecordType::kSample, entry->stack, record)) return;
+  entry->sampled_ns = now_ns;
+  counts.taken++;
+}
+
+void Sampler::State::pass() noexcept {
+  passes++;
+  counts.passes++;
+  epoch++;
+  int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+  uint32_t total = 0;
+  uint32_t count = walker.threads(refs, ThreadTable::kMaxThreads, &total);
+  counts.torn += total - count;
+  uint64_t gil_address = count != 0 ? refs[0].gil : 0;
+  Gil before = {};
+  bool has_gil = walker.read_gil(gil_address, &before);
+  uint32_t frozens = 0;
+  uint32_t movings = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (refs[i].tid == 0 || refs[i].tid == own_tid) continue;
+    ThreadEntry* entry = threads.find(refs[i], passes);
+    if (entry == nullptr) {
+      counts.torn++;
+      continue;
+    }
+    if (is_resting(entry)) {
+      if (entry->state == ThreadState::kRunning || entry->state == ThreadState::kUnknown) {
+        entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
+      }
+      write(entry, kFlagNotRead, now_ns);
+      continue;
+    }
+    entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
+    bool may_run = !has_gil || entry->ref.gil != gil_address || entry->ref.address == before.holder;
+    if (may_run || !read_frozen(entry)) {
+      moving[movings++] = entry;
+    } else {
+      frozen[frozens++] = entry;
+    }
+  }
+  Gil after = {};
+  bool held = has_gil && frozens != 0 && walker.read_gil(gil_address, &after) && before == after;
+  for (uint32_t i = 0; i < frozens; i++) {
+    if (held) {
+      write(frozen[i], 0, now_ns);
+    } else {
+      moving[movings++] = frozen[i];
+    }
+  }
+  for (uint32_t i = 0; i < movings; i++) {
+    if (read_moving(moving[i])) {
+      write(moving[i], 0, now_ns);
+    } else {
+      counts.torn++;
+    }
+  }
+  threads.sweep(passes);
+  last_pass_ns = now_ns;
+}
+
+Sampler::~Sampler() { delete state_; }
+
+bool Sampler::open(const PythonInfo& python, Definitions* definitions, RingWriter* ring) noexcept {
+  if (python.version == 0) return false;
+  if (state_ == nullptr) state_ = new (std::nothrow) State;
+  if (state_ == nullptr) {
+    refusal = "not enough memory for the stack sampler";
+    return false;
+  }
+  State& state = *state_;
+  state.definitions = definitions;
+  state.ring = ring;
+  state.own_tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  state.last_pass_ns = clock_ns(CLOCK_MONOTONIC);
+  bool opened =
+      state.walker.open(getpid(), python) && state.interner.open(state.walker, definitions);
+  if (!opened) refusal = "the layout of this Python makes no sense";
+  return opened;
+}
+
+void Sampler::pass() noexcept {
+  if (state_ != nullptr) state_->pass();
+}
+
+void Sampler::restart() noexcept {
+  if (state_ == nullptr) return;
+  state_->threads.forget_times();
+  state_->last_pass_ns = clock_ns(CLOCK_MONOTONIC);
+}
+
+SamplerCounts Sampler::counts() const noexcept {
+  return state_ != nullptr ? state_->counts : SamplerCounts{};
+}
+
+const char* Sampler::why() const noexcept { return refusal; }
+
+void describe_python(PythonInfo* info) noexcept {
+  *info = {};
+  PythonLayout layout;
+  uint32_t version = 0;
+  uint64_t runtime = 0;
+  const char* refused = pilotlight_python_layout(&version, &runtime, &layout);
+  if (refused != nullptr) {
+    refusal = refused;
+    return;
+  }
+  std::memcpy(info->offsets, &layout, sizeof(layout));
+  info->version = version;
+  info->runtime = runtime;
+}
+
+}  // namespace pilotlight

@@ -1,0 +1,48 @@
+// native/probe/stack_interner.h: gives chains of frames their ids, cheaply if they were seen
+// before.
+#pragma once
+
+#include <cstdint>
+
+#include "probe/code_object.h"
+#include "probe/stack_walk.h"
+#include "ring/definitions.h"
+
+namespace pilotlight {
+
+enum class Interned {
+  kKnown,   // all code objects were known already and are still the same
+  kFresh,   // some were read now: believe it only if the frames are still there afterwards
+  kBroken,  // something in the chain is no code object, or an instruction lies outside of its code
+};
+
+class StackInterner {
+ public:
+  StackInterner() = default;
+  ~StackInterner();
+  StackInterner(const StackInterner&) = delete;
+  StackInterner& operator=(const StackInterner&) = delete;
+
+  bool open(const StackWalker& walker, Definitions* definitions) noexcept;
+
+  // Within an epoch each code object is looked at once. `*stack` is 0 if the arena is full.
+  Interned intern(const Chain& chain, uint64_t epoch, uint32_t* stack) noexcept;
+
+ private:
+  struct Code;
+  struct Tables;
+
+  Code* code_at(uint64_t address) noexcept;
+  bool check_codes(const Chain& chain, uint64_t epoch, bool* fresh) noexcept;
+  bool check_batch(const uint64_t* addresses, uint32_t count, uint64_t epoch, bool* fresh) noexcept;
+  bool learn(Code* code, const CodeIdentity& identity) noexcept;
+  bool frame_of(const Node& node, Code* code, uint32_t* frame, bool* fresh) noexcept;
+  uint32_t stack_of(uint32_t parent, uint32_t frame) noexcept;
+
+  CodeReader reader_;
+  Definitions* definitions_ = nullptr;
+  uint32_t generations_ = 0;
+  Tables* tables_ = nullptr;
+};
+
+}  // namespace pilotlight

@@ -1,0 +1,104 @@
+// native/probe/stack_snapshot.cpp
+//
+// A thread that holds the interpreter lock goes on while we read: a call or return takes 20 to 50
+// ns, a walk some microseconds. So a single walk may mix frames of different moments, even where
+// every link in it is sound: frames have no owner's mark, and a returned-from frame keeps its
+// bytes.
+//
+// Take walks 1, 2, ... of one thread, each reading all words of the chain (where the newest frame
+// is, and per frame code, caller and instruction), each after the end of the one before. If a word
+// has the same value in walks i and i + 1 and did not change in between, it had that value at any
+// instant between the two walks; if this is so for all words, the whole chain existed at that
+// instant. What remains is a word that changed and changed back between its two readings. For a
+// wrong stack to pass this has to happen for two groups of words in opposite phase: some frames
+// read only while the thread was in one stack and others only while it was in another, in every
+// walk again. So several equal walks in a row are asked for, and the odds multiply.
+//
+// The newest frame may be at another instruction each time, since a thread that runs Python code
+// never stands still; it is then in that frame all the same.
+//
+// A thread that calls and returns all the time never shows equal walks. But frames that did not
+// change over all walks are a stack by the argument above, and what changed above them shows
+// that the thread was back in the newest of them in between: that stack is taken. So a call that
+// is much shorter than a walk may count as its caller's own time, but no stack is made up.
+#include "probe/stack_snapshot.h"
+
+#include <algorithm>
+
+namespace pilotlight {
+namespace {
+
+bool is_same(const Node& a, const Node& b) noexcept {
+  return a.address == b.address && a.code == b.code && a.instruction == b.instruction;
+}
+
+void cut_oldest(Chain* chain, uint32_t nodes) noexcept {
+  for (uint32_t i = nodes; i < chain->nodes; i++) chain->frames -= chain->node[i].code != 0;
+  chain->nodes = nodes;
+  chain->cut = true;
+}
+
+// Two cut chains may begin at different frames: leaves both with the oldest that both have.
+void align_oldest(Chain* a, Chain* b) noexcept {
+  if ((!a->cut && !b->cut) || a->nodes == 0 || b->nodes == 0) return;
+  for (uint32_t i = 0; i < a->nodes; i++) {
+    if (a->node[i].address == b->node[b->nodes - 1].address) return cut_oldest(a, i + 1);
+  }
+  for (uint32_t i = 0; i < b->nodes; i++) {
+    if (b->node[i].address == a->node[a->nodes - 1].address) return cut_oldest(b, i + 1);
+  }
+}
+
+}  // namespace
+
+uint32_t common_nodes(const Chain& a, const Chain& b, bool* next_moved) noexcept {
+  uint32_t limit = std::min(a.nodes, b.nodes);
+  uint32_t same = 0;
+  while (same < limit && is_same(a.node[a.nodes - 1 - same], b.node[b.nodes - 1 - same])) same++;
+  *next_moved = false;
+  if (same < limit) {
+    const Node& next_a = a.node[a.nodes - 1 - same];
+    const Node& next_b = b.node[b.nodes - 1 - same];
+    *next_moved = next_a.address == next_b.address && next_a.code == next_b.code;
+  }
+  return same;
+}
+
+void cut_newest(Chain* chain, uint32_t nodes) noexcept {
+  uint32_t away = chain->nodes - nodes;
+  for (uint32_t i = 0; i < away; i++) chain->frames -= chain->node[i].code != 0;
+  for (uint32_t i = 0; i < nodes; i++) chain->node[i] = chain->node[i + away];
+  chain->nodes = nodes;
+}
+
+bool StackSnapshot::take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
+                         Chain* out) noexcept {
+  uint32_t equal = 0;
+  uint32_t stable = UINT32_MAX;
+  for (uint32_t walk = 0; walk < kMaxWalks; walk++) {
+    if (!walker->walk(thread, hint, &other_)) {
+      equal = 0;
+      continue;
+    }
+    if (stable == UINT32_MAX) {
+      stable = other_.nodes;
+      equal = 1;
+    } else {
+      uint32_t was = out->nodes;
+      align_oldest(out, &other_);
+      stable -= std::min(stable, was - out->nodes);
+      bool moved = false;
+      uint32_t reached = common_nodes(*out, other_, &moved);
+      if (moved) reached++;
+      stable = std::min(stable, reached);
+      equal = reached == other_.nodes && reached == out->nodes ? equal + 1 : 1;
+    }
+    *out = other_;
+    if (equal == kEqualWalks) return true;
+  }
+  if (stable == UINT32_MAX || stable == 0) return false;
+  cut_newest(out, std::min(stable, out->nodes));
+  return out->frames > 0;
+}
+
+}  // namespace pilotlight

@@ -1,0 +1,111 @@
+// native/probe/stack_walk.h: follows the frames of a Python thread in memory that may change
+// meanwhile.
+//
+// One walk is only a candidate: the thread may have moved on between two of its reads. Who calls
+// decides with stack_snapshot.h whether a walk shows a stack that really was.
+#pragma once
+
+#include <cstdint>
+
+#include "probe/process_memory.h"
+#include "ring/layout.h"
+
+namespace pilotlight {
+
+// More of PythonInfo::offsets, behind PythonOffset.
+enum WalkOffset : uint32_t {
+  kGilSwitches = kPythonOffsets,  // counts changes of the holder
+  kObjectType,
+  kCodeTypeLow,  // address of PyCode_Type
+  kCodeTypeHigh,
+  kPthreadTid,  // in the C library's thread structure; 3.10 only
+  kWalkOffsets
+};
+static_assert(kWalkOffsets <= 48);
+
+// Frames that are no function of the user's (shims between C and Python) count in the walk only.
+constexpr uint32_t kMaxNodes = kMaxStackDepth + 128;
+
+struct Node {
+  uint64_t address;
+  uint64_t code;         // 0: a shim
+  uint64_t instruction;  // address; on 3.10 the index of the last instruction
+};
+
+struct Chain {
+  uint32_t nodes;   // from the leaf to the root
+  uint32_t frames;  // of them, how many are functions
+  bool cut;         // older frames were left out
+  Node node[kMaxNodes];
+};
+
+struct ThreadRef {
+  uint64_t address;  // of the PyThreadState
+  uint64_t gil;
+  uint32_t tid;
+};
+
+struct Gil {
+  uint64_t holder;  // the PyThreadState that has it or had it last
+  uint64_t switches;
+
+  bool operator==(const Gil& other) const noexcept {
+    return holder == other.holder && switches == other.switches;
+  }
+};
+
+// What the last walk of a thread read, so that the next can ask for it in one system call.
+struct WalkHint {
+  static constexpr uint32_t kMaxStrays = 48;
+  uint64_t cframe;
+  uint64_t chunk;
+  uint32_t chunk_bytes;
+  uint32_t strays;  // frames outside of the data stack: generators, shims, all of them on 3.10
+  uint64_t stray[kMaxStrays];
+};
+
+class StackWalker {
+ public:
+  StackWalker() = default;
+  ~StackWalker();
+  StackWalker(const StackWalker&) = delete;
+  StackWalker& operator=(const StackWalker&) = delete;
+
+  // False: not enough memory, or the description makes no sense (it may come from another process).
+  bool open(pid_t pid, const PythonInfo& python) noexcept;
+
+  // All threads of all interpreters, at most `capacity`; `*total` counts those left out too.
+  uint32_t threads(ThreadRef* out, uint32_t capacity, uint32_t* total) noexcept;
+
+  // False: a read failed or a link led nowhere.
+  bool walk(const ThreadRef& thread, WalkHint* hint, Chain* chain) noexcept;
+
+  bool read_gil(uint64_t address, Gil* gil) const noexcept;
+
+  const ProcessMemory& memory() const noexcept { return memory_; }
+  const PythonInfo& python() const noexcept { return python_; }
+  uint32_t at(uint32_t offset) const noexcept { return python_.offsets[offset]; }
+
+ private:
+  static constexpr uint32_t kMaxKnown = (ProcessMemory::kMaxSpans - 4) / 2;
+  struct Copies;
+  bool first_frame(const ThreadRef& thread, WalkHint* hint, uint64_t* frame) noexcept;
+  const unsigned char* frame_bytes(uint64_t address) noexcept;
+  const unsigned char* copy_chunk(uint64_t address) noexcept;
+  const unsigned char* copy_stray(uint64_t address) noexcept;
+  bool follow(uint64_t frame, Chain* chain) noexcept;
+  uint32_t tid_of(const unsigned char* thread) const noexcept;
+  void remember(const Chain& chain, WalkHint* hint) const noexcept;
+  uint32_t threads_as_before(ThreadRef* out, uint32_t capacity) noexcept;
+
+  ProcessMemory memory_;
+  PythonInfo python_ = {};
+  uint32_t thread_bytes_ = 0;
+  uint32_t frame_bytes_ = 0;
+  uint64_t interpreter_ = 0;        // the only one at the last listing
+  uint64_t known_[kMaxKnown] = {};  // its threads in order
+  uint32_t knowns_ = 0;
+  Copies* copies_ = nullptr;
+};
+
+}  // namespace pilotlight

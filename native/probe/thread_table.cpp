@@ -1,0 +1,66 @@
+// native/probe/thread_table.cpp
+#include "probe/thread_table.h"
+
+namespace pilotlight {
+
+ThreadTable::~ThreadTable() {
+  for (uint32_t i = 0; i < used_; i++) entries_[i].file.close();
+}
+
+ThreadEntry* ThreadTable::find(const ThreadRef& ref, uint64_t pass) noexcept {
+  // Threads come in the same order each time, so the first look nearly always hits.
+  for (uint32_t i = 0; i < used_; i++) {
+    uint32_t place = (next_ + i) % used_;
+    ThreadEntry& entry = entries_[place];
+    if (entry.ref.address != ref.address || entry.ref.tid != ref.tid) continue;
+    entry.ref = ref;
+    entry.seen_pass = pass;
+    next_ = place + 1;
+    return &entry;
+  }
+  if (used_ == kMaxThreads) return nullptr;
+  ThreadEntry& entry = entries_[used_++];
+  entry = ThreadEntry{};
+  entry.ref = ref;
+  entry.seen_pass = pass;
+  next_ = used_;
+  return &entry;
+}
+
+void ThreadTable::release(ThreadEntry* entry) noexcept {
+  if (!entry->file.is_open()) return;
+  entry->file.close();
+  files_--;
+}
+
+void ThreadTable::sweep(uint64_t pass) noexcept {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < used_; i++) {
+    if (entries_[i].seen_pass != pass) {
+      release(&entries_[i]);
+    } else {
+      if (kept != i) entries_[kept] = entries_[i];
+      kept++;
+    }
+  }
+  used_ = kept;
+  next_ = 0;
+}
+
+void ThreadTable::forget_times() noexcept {
+  for (uint32_t i = 0; i < used_; i++) entries_[i].sampled_ns = 0;
+}
+
+ThreadState ThreadTable::state_of(ThreadEntry* entry, pid_t pid, const GilAddresses& gil) noexcept {
+  if (entry->file.is_open()) return entry->file.read(gil);
+  if (!entry->file.open(pid, entry->ref.tid)) return ThreadState::kUnknown;
+  ThreadState state = entry->file.read(gil);
+  if (files_ < kMaxFiles) {
+    files_++;
+  } else {
+    entry->file.close();
+  }
+  return state;
+}
+
+}  // namespace pilotlight
