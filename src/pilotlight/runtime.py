@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilotlight.errors import AgentError
+from pilotlight.place import runtime_folder
 
 # sun_path of a unix socket, with its closing zero.
 _LONGEST_SOCKET_PATH_BYTES = 107
@@ -42,15 +43,7 @@ class Runtime:
 
 def runtime() -> Runtime:
     """The folder that docs/protocol.md names; it need not exist."""
-    chosen = os.environ.get("PILOTLIGHT_RUNTIME_DIR")
-    if chosen:
-        return Runtime(Path(chosen).absolute())
-    if os.geteuid() == 0:
-        return Runtime(Path("/run/pilotlight"))
-    session = os.environ.get("XDG_RUNTIME_DIR")
-    if session:
-        return Runtime(Path(session) / "pilotlight")
-    return Runtime(Path(f"/tmp/pilotlight-{os.geteuid()}"))
+    return Runtime(Path(runtime_folder()))
 
 
 def prepare(place: Runtime) -> None:

@@ -7,9 +7,8 @@ import selectors
 import signal
 import socket
 import time
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
+from pilotlight import __version__
 from pilotlight.agent import requests, status
 from pilotlight.agent.clients import Clients
 from pilotlight.agent.clocks import Clocks, read_pair
@@ -93,7 +92,7 @@ class Service:
         usage = self.governor.latest
         return AgentFacts(
             pid=os.getpid(),
-            version=_version(),
+            version=__version__,
             start_time=process_start_time(os.getpid()) or 0,
             cpu_ns=usage.cpu_ns,
             wall_ns=usage.time_ns - self.started_ns,
@@ -107,7 +106,7 @@ class Service:
         return {
             "agent": {
                 "pid": os.getpid(),
-                "version": _version(),
+                "version": __version__,
                 "age_ns": now_ns - self.started_ns,
                 "runtime": str(self.place.folder),
                 "memory": str(self.settings.memory_folder or ""),
@@ -300,18 +299,3 @@ def _is_over(handle: int) -> bool:
     with selectors.DefaultSelector() as selector:
         selector.register(handle, selectors.EVENT_READ)
         return bool(selector.select(0))
-
-
-def _version() -> str:
-    try:
-        return version("pilotlight")
-    except PackageNotFoundError:
-        return "0"
-
-
-def remove_folder(folder: Path) -> None:
-    """Leaves nothing behind, unless somebody put something else there."""
-    for leftover in ("agent.log", "jobs.new"):
-        (folder / leftover).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()

@@ -1,0 +1,66 @@
+"""`pilotlight agent`: the agent in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+
+from pilotlight.agent.memory import memory_folder
+from pilotlight.agent.serve import serve
+from pilotlight.agent.settings import Settings
+from pilotlight.errors import UsageError
+from pilotlight.runtime import runtime
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def parse_bytes(text: str) -> int:
+    """`256MB`, `1.5G`, `4096`: a number of bytes; UsageError if it is none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise UsageError(f"{text}: not a size; write 256MB or 2GB")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+class AgentCommand:
+    name = "agent"
+    help = "run the agent that records the jobs of this user, until it is told to stop"
+    examples = (
+        "pilotlight agent",
+        "pilotlight agent --budget 1GB",
+        "pilotlight agent --memory     detail in memory, on disk only when a job ends",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--budget", default="256MB", metavar="SIZE", help="of detail, over all jobs (256MB)"
+        )
+        parser.add_argument(
+            "--memory", action="store_true", help="keep detail in memory while a job runs"
+        )
+        parser.add_argument(
+            "--auto", action="store_true", help="end 5 s after the last job and client have gone"
+        )
+        parser.add_argument("--json", action="store_true", help="say where it listens as JSON")
+
+    def run(self, args: argparse.Namespace) -> int:
+        budget_bytes = parse_bytes(args.budget)
+        if budget_bytes < 1 << 20:
+            raise UsageError("--budget: at least 1MB")
+        settings = Settings(
+            budget_bytes=budget_bytes,
+            memory_folder=memory_folder() if args.memory else None,
+            ends_itself=args.auto,
+        )
+        place = runtime()
+
+        def announce() -> None:
+            if args.json:
+                print(json.dumps({"pid": os.getpid(), "folder": str(place.folder)}), flush=True)
+            else:
+                print(f"agent {os.getpid()} listens in {place.folder}; Ctrl-C ends it", flush=True)
+
+        serve(settings, place, announce)
+        return 0
