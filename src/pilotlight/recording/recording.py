@@ -58,6 +58,12 @@ class Recording:
         folder = self.path / "windows"
         return self._table("windows", [folder] if folder.is_dir() else [], table)
 
+    def load(self) -> None:
+        """Reads everything now: `processes` and `warnings` are complete afterwards."""
+        for table in TABLES:
+            self.detail(table)
+            self.windows(table)
+
     @cached_property
     def names(self) -> Names:
         return Names(self._definitions("names"))

@@ -1,0 +1,189 @@
+"""The tree of calls with the time spent in them, from samples and from the windows before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.recording.columns import Array
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import WindowKind
+from pilotlight.report.coverage import Coverage
+
+FUNCTIONS_LISTED = 200
+THREAD_NOT_KEPT = "(before the detail)"
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    file: str
+
+
+@dataclass(frozen=True)
+class FunctionTime:
+    """Over all processes; `total_ns` counts a recursive function once."""
+
+    function: str
+    file: str
+    self_ns: int
+    total_ns: int
+    running_ns: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class Flame:
+    """Node 0 is the root; `parents[n] < n`. An entry is time that ended in a node.
+
+    Entries are by process, name of the thread, node and state of the thread.
+    """
+
+    functions: tuple[Function, ...]
+    parents: Array
+    function_of: Array
+    threads: tuple[str, ...]
+    entry_process: Array
+    entry_thread: Array
+    entry_node: Array
+    entry_state: Array
+    entry_ns: Array
+    entry_samples: Array
+
+    def self_ns(self, entries: Array) -> Array:
+        """Time by node of the chosen entries."""
+        nodes, weights = self.entry_node[entries], self.entry_ns[entries]
+        return np.bincount(nodes, weights, self.parents.size).astype(np.int64)
+
+    def total_ns(self, self_ns: Array) -> Array:
+        """With the time of everything called from a node."""
+        total: Array = self_ns.copy()
+        parents = self.parents.tolist()
+        for node in range(len(parents) - 1, 0, -1):
+            total[parents[node]] += total[node]
+        return total
+
+
+def flame_of(recording: Recording, coverage: Coverage) -> Flame:
+    calls = recording.calls
+    functions, parents, function_of, merged = _merge_lines(recording)
+
+    samples = recording.detail("samples")
+    detail = samples.where(coverage.detail_rows(samples["process"], samples["time_ns"]))
+    sums = recording.windows("windows")
+    early = sums.where(
+        (sums["kind"] == WindowKind.SAMPLE)
+        & coverage.window_rows(sums["process"], sums["start_ns"])
+    )
+    thread_names, thread_of = _thread_numbers(recording, detail["process"], detail["thread"])
+    process = np.concatenate([detail["process"], early["process"]]).astype(np.int64)
+    thread = np.concatenate([thread_of, np.zeros(early.rows, np.int64)])
+    stack = np.concatenate([detail["stack"], early["id"]])
+    node = merged[calls.find(process, stack)]
+    state = np.concatenate([detail["state"], early["state"]]).astype(np.int64)
+    weight = np.concatenate([detail["weight_ns"], early["total_ns"]])
+    count = np.concatenate([np.ones(detail.rows, np.uint64), early["count"]])
+
+    keys = np.stack([process, thread, node, state])
+    entries, position = np.unique(keys, axis=1, return_inverse=True)
+    position = position.ravel()
+    size = entries.shape[1]
+    return Flame(
+        functions=functions,
+        parents=parents,
+        function_of=function_of,
+        threads=thread_names,
+        entry_process=entries[0],
+        entry_thread=entries[1],
+        entry_node=entries[2],
+        entry_state=entries[3],
+        entry_ns=np.bincount(position, weight, size).astype(np.int64),
+        entry_samples=np.bincount(position, count.astype(np.float64), size).astype(np.int64),
+    )
+
+
+def _merge_lines(recording: Recording) -> tuple[tuple[Function, ...], Array, Array, Array]:
+    """The tree of calls by function and file: two lines of a function are one node."""
+    calls = recording.calls
+    numbers: dict[Function, int] = {}
+    function_of_frame = [
+        numbers.setdefault(Function(frame.function, frame.file), len(numbers))
+        for frame in calls.frame_list
+    ]
+    nodes: dict[tuple[int, int], int] = {}
+    merged, parents, function_of = [0], [0], [0]
+    for parent, frame in zip(calls.parents[1:], calls.frames[1:], strict=True):
+        key = (merged[parent], function_of_frame[frame])
+        node = nodes.setdefault(key, len(parents))
+        if node == len(parents):
+            parents.append(key[0])
+            function_of.append(key[1])
+        merged.append(node)
+    return tuple(numbers), np.array(parents), np.array(function_of), np.array(merged)
+
+
+def _thread_numbers(
+    recording: Recording, process: Array, thread: Array
+) -> tuple[tuple[str, ...], Array]:
+    """Threads of one name are one; number 0 is for time whose thread is not kept."""
+    names = recording.thread_names
+    keys = np.stack([process.astype(np.int64), thread.astype(np.int64)])
+    found, position = np.unique(keys, axis=1, return_inverse=True)
+    numbers = {THREAD_NOT_KEPT: 0}
+    number_of = [
+        numbers.setdefault(names.get((index, number)) or f"thread {number}", len(numbers))
+        for index, number in zip(*found.tolist(), strict=True)
+    ]
+    return tuple(numbers), np.array(number_of, np.int64)[position.ravel()]
+
+
+def function_times(flame: Flame, running: int) -> tuple[FunctionTime, ...]:
+    """The functions with the most time of their own, and in all; `running` is that state."""
+    everything = np.ones(flame.entry_node.size, bool)
+    size = len(flame.functions)
+    entry_function = flame.function_of[flame.entry_node]
+    named = flame.entry_node > 0
+    self_ns = np.bincount(entry_function[named], flame.entry_ns[named], size)
+    is_running = named & (flame.entry_state == running)
+    running_ns = np.bincount(entry_function[is_running], flame.entry_ns[is_running], size)
+    samples = np.bincount(entry_function[named], flame.entry_samples[named], size)
+    node_total = flame.total_ns(flame.self_ns(everything))
+    outermost = _outermost(flame)
+    total_ns = np.bincount(flame.function_of[outermost], node_total[outermost], size)
+    by_self = np.argsort(self_ns, kind="stable")[::-1][:FUNCTIONS_LISTED].tolist()
+    by_total = np.argsort(total_ns, kind="stable")[::-1][:FUNCTIONS_LISTED].tolist()
+    chosen = [number for number in dict.fromkeys(by_self + by_total) if total_ns[number] > 0]
+    return tuple(
+        FunctionTime(
+            function=flame.functions[number].name,
+            file=flame.functions[number].file,
+            self_ns=int(self_ns[number]),
+            total_ns=int(total_ns[number]),
+            running_ns=int(running_ns[number]),
+            samples=int(samples[number]),
+        )
+        for number in chosen
+    )
+
+
+def _outermost(flame: Flame) -> Array:
+    """The nodes that have no caller of the same function."""
+    parents, functions = flame.parents.tolist(), flame.function_of.tolist()
+    children: list[list[int]] = [[] for _ in parents]
+    for node in range(1, len(parents)):
+        children[parents[node]].append(node)
+    depth_of = [0] * len(flame.functions)
+    result = []
+    pending = list(children[0])
+    while pending:
+        node = pending.pop()
+        if node < 0:
+            depth_of[functions[-node]] -= 1
+            continue
+        if not depth_of[functions[node]]:
+            result.append(node)
+        depth_of[functions[node]] += 1
+        pending.append(-node)
+        pending.extend(children[node])
+    return np.array(result, np.int64)

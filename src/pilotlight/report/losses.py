@@ -1,0 +1,97 @@
+"""What is not in the recording, how much of it, and where it is missed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import GapReason
+from pilotlight.report.coverage import Coverage
+from pilotlight.report.steps import StepRows
+
+REASONS = {
+    GapReason.RING_FULL: "the ring was full",
+    GapReason.NO_RING: "no ring was left for a thread",
+    GapReason.NESTED: "recorded inside a signal handler",
+    GapReason.QUARANTINED: "the ring made no sense",
+    GapReason.DEFINITIONS_LOST: "names or stacks found no room",
+    GapReason.OVER_BUDGET: "the recorder was over its budget",
+}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records that one process lost for one reason, and between which times and steps."""
+
+    process: int
+    reason: str
+    count: int
+    first_since_start_ns: int
+    last_since_start_ns: int
+    first_step: int | None
+    last_step: int | None
+
+
+@dataclass(frozen=True)
+class Losses:
+    gaps: tuple[Gap, ...]
+    records_dropped: int
+    chunks_dropped: int
+    rows_dropped: int
+    write_errors: tuple[str, ...]
+    samples_torn: int
+    passes_skipped: int
+    warnings: tuple[str, ...]
+
+
+def losses_of(recording: Recording, coverage: Coverage, steps: list[StepRows]) -> Losses:
+    sampler = recording.detail("sampler")
+    lost = recording.manifest.lost
+    gaps = _gaps(recording, coverage, {rows.process: rows for rows in steps})
+    return Losses(
+        gaps=gaps,
+        records_dropped=sum(gap.count for gap in gaps),
+        chunks_dropped=lost.chunks_dropped,
+        rows_dropped=lost.rows_dropped,
+        write_errors=lost.write_errors,
+        samples_torn=int(sampler["torn"].sum(dtype=np.int64)),
+        passes_skipped=int(sampler["skipped"].sum(dtype=np.int64)),
+        warnings=tuple(recording.warnings),
+    )
+
+
+def _gaps(recording: Recording, coverage: Coverage, steps: dict[int, StepRows]) -> tuple[Gap, ...]:
+    table = recording.detail("gaps")
+    keys = np.stack([table["process"].astype(np.int64), table["reason"].astype(np.int64)])
+    found, position = np.unique(keys, axis=1, return_inverse=True)
+    result = []
+    for index, (process, reason) in enumerate(found.T.tolist()):
+        mine = position.ravel() == index
+        first, last = int(table["first_ns"][mine].min()), int(table["last_ns"][mine].max())
+        result.append(
+            Gap(
+                process=process,
+                reason=_reason(reason),
+                count=int(table["count"][mine].sum()),
+                first_since_start_ns=first - coverage.start_ns,
+                last_since_start_ns=last - coverage.start_ns,
+                first_step=_step_at(steps.get(process), first),
+                last_step=_step_at(steps.get(process), last),
+            )
+        )
+    return tuple(sorted(result, key=lambda gap: -gap.count))
+
+
+def _reason(number: int) -> str:
+    known = {int(reason): text for reason, text in REASONS.items()}
+    return known.get(number, f"reason {number}")
+
+
+def _step_at(rows: StepRows | None, time_ns: int) -> int | None:
+    if rows is None:
+        return None
+    place = int(np.searchsorted(rows.start_ns, time_ns, side="right")) - 1
+    inside = place >= 0 and time_ns < rows.start_ns[place] + rows.duration_ns[place]
+    return int(rows.step[place]) if inside else None

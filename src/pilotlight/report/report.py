@@ -1,0 +1,152 @@
+"""Everything that a report says, before anybody decides how it looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.recording.columns import Array
+from pilotlight.recording.definitions import UNKNOWN
+from pilotlight.recording.manifest import Manifest
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import MarkKind, State
+from pilotlight.report.counters import CounterValues, counter_values
+from pilotlight.report.coverage import Coverage, coverage_of
+from pilotlight.report.flame import Flame, FunctionTime, flame_of, function_times
+from pilotlight.report.garbage import GarbageTimes, garbage_times
+from pilotlight.report.losses import Losses, losses_of
+from pilotlight.report.overhead import Overhead, overhead_of
+from pilotlight.report.ranges import RangeTimes, range_times
+from pilotlight.report.steps import ProcessSteps, StepRows, step_rows, summarize_steps
+from pilotlight.report.threads import StateTimes, ThreadTimes, process_times, thread_times
+
+
+@dataclass(frozen=True)
+class ProcessFacts:
+    """`how` it ended is one of exit, died, exec, gone, or running if nobody saw it end.
+
+    `detail_since_start_ns`: from there on detail tells, before it only windows do. `sampled_ratio`
+    is the part of its life for which its main thread has samples; None: it has none at all.
+    """
+
+    process: int
+    pid: int
+    rank: int | None
+    command: str
+    how: str
+    exception: str
+    off: str
+    start_since_start_ns: int
+    duration_ns: int
+    detail_since_start_ns: int
+    sampled_ratio: float | None
+    times: StateTimes | None
+
+    @property
+    def label(self) -> str:
+        return f"rank {self.rank}" if self.rank is not None else f"pid {self.pid}"
+
+
+@dataclass(frozen=True)
+class Report:
+    manifest: Manifest
+    state: str
+    duration_ns: int
+    processes: tuple[ProcessFacts, ...]
+    steps: tuple[ProcessSteps, ...]
+    functions: tuple[FunctionTime, ...]
+    threads: tuple[ThreadTimes, ...]
+    ranges: tuple[RangeTimes, ...]
+    garbage: tuple[GarbageTimes, ...]
+    counters: tuple[CounterValues, ...]
+    losses: Losses
+    overhead: Overhead
+    flame: Flame
+    step_rows: tuple[StepRows, ...]
+    start_ns: int
+
+    def label(self, process: int) -> str:
+        """How a process is called in this report."""
+        for facts in self.processes:
+            if facts.process == process:
+                return facts.label
+        return f"process {process}"
+
+
+def report_of(recording: Recording) -> Report:
+    coverage = coverage_of(recording)
+    rows = step_rows(recording)
+    flame = flame_of(recording, coverage)
+    threads = thread_times(recording)
+    steps = tuple(summarize_steps(mine, recording, coverage) for mine in rows)
+    functions = function_times(flame, State.RUNNING)
+    ranges = range_times(recording, coverage)
+    garbage = garbage_times(recording, coverage)
+    counters = counter_values(recording)
+    overhead = overhead_of(recording)
+    processes = _processes(recording, coverage, threads)
+    return Report(
+        manifest=recording.manifest,
+        state=recording.state,
+        duration_ns=coverage.duration_ns,
+        processes=processes,
+        steps=steps,
+        functions=functions,
+        threads=threads,
+        ranges=ranges,
+        garbage=garbage,
+        counters=counters,
+        losses=losses_of(recording, coverage, rows),
+        overhead=overhead,
+        flame=flame,
+        step_rows=tuple(rows),
+        start_ns=coverage.start_ns,
+    )
+
+
+def _processes(
+    recording: Recording, coverage: Coverage, threads: tuple[ThreadTimes, ...]
+) -> tuple[ProcessFacts, ...]:
+    times = process_times(recording, coverage)
+    exceptions = _texts_of_marks(recording, MarkKind.EXIT)
+    off = _texts_of_marks(recording, MarkKind.OFF)
+    result = []
+    for place, process in enumerate(recording.processes):
+        index = process.start.process
+        start_ns = int(coverage.process_start_ns[place])
+        duration_ns = int(coverage.process_end_ns[place]) - start_ns
+        from_ns = min(max(int(coverage.detail_from_ns[place]), start_ns), start_ns + duration_ns)
+        main = [row.times.total_ns for row in threads if row.process == index and row.is_main]
+        told_ns = start_ns + duration_ns - from_ns
+        result.append(
+            ProcessFacts(
+                process=index,
+                pid=process.start.pid,
+                rank=process.rank,
+                command=process.command,
+                how=process.end.how if process.end else "running",
+                exception=exceptions.get(index, ""),
+                off=off.get(index, ""),
+                start_since_start_ns=start_ns - coverage.start_ns,
+                duration_ns=duration_ns,
+                detail_since_start_ns=from_ns - coverage.start_ns,
+                sampled_ratio=min(1.0, sum(main) / told_ns) if main and told_ns else None,
+                times=times.get(index),
+            )
+        )
+    return tuple(result)
+
+
+def _texts_of_marks(recording: Recording, kind: MarkKind) -> dict[int, str]:
+    """The name that the last mark of a kind has in each process."""
+    marks = recording.detail("marks")
+    mine = marks.where(marks["kind"] == kind)
+    order: Array = np.argsort(mine["time_ns"], kind="stable")
+    numbers = recording.names.find(mine["process"], mine["name"])
+    texts = recording.names.texts
+    return {
+        int(mine["process"][row]): texts[int(numbers[row])]
+        for row in order.tolist()
+        if texts[int(numbers[row])] not in ("", UNKNOWN)
+    }

@@ -1,0 +1,91 @@
+"""What each thread was doing when it was sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.recording.columns import Array
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import State, WindowKind
+from pilotlight.report.coverage import Coverage
+
+
+@dataclass(frozen=True)
+class StateTimes:
+    """Time by state of the thread, summed over threads."""
+
+    running_ns: int
+    waiting_ns: int
+    gil_wait_ns: int
+    disk_ns: int
+    unknown_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        known = self.running_ns + self.waiting_ns + self.gil_wait_ns + self.disk_ns
+        return known + self.unknown_ns
+
+    @classmethod
+    def of(cls, state: Array, weight_ns: Array) -> StateTimes:
+        states = np.where(state <= max(State), state, State.UNKNOWN).astype(np.int64)
+        sums = np.bincount(states, weight_ns, len(State)).astype(np.int64).tolist()
+        return cls(
+            running_ns=sums[State.RUNNING],
+            waiting_ns=sums[State.WAITING],
+            gil_wait_ns=sums[State.GIL_WAIT],
+            disk_ns=sums[State.DISK],
+            unknown_ns=sums[State.UNKNOWN],
+        )
+
+
+@dataclass(frozen=True)
+class ThreadTimes:
+    process: int
+    thread: int
+    name: str
+    is_main: bool
+    samples: int
+    times: StateTimes
+
+
+def thread_times(recording: Recording) -> tuple[ThreadTimes, ...]:
+    """Every thread in the detail that is still there, the busiest first."""
+    samples = recording.detail("samples")
+    keys = np.stack([samples["process"].astype(np.int64), samples["thread"].astype(np.int64)])
+    found, position = np.unique(keys, axis=1, return_inverse=True)
+    order = np.argsort(position.ravel(), kind="stable")
+    bounds = np.searchsorted(position.ravel()[order], np.arange(found.shape[1] + 1))
+    pids = {process.start.process: process.start.pid for process in recording.processes}
+    result = []
+    for index, (process, thread) in enumerate(found.T.tolist()):
+        rows = order[bounds[index] : bounds[index + 1]]
+        name = recording.thread_names.get((process, thread), "")
+        result.append(
+            ThreadTimes(
+                process=process,
+                thread=thread,
+                name=name,
+                is_main=name == "MainThread" or (not name and thread == pids.get(process)),
+                samples=int(rows.size),
+                times=StateTimes.of(samples["state"][rows], samples["weight_ns"][rows]),
+            )
+        )
+    return tuple(sorted(result, key=lambda row: (-row.times.running_ns, row.process, row.thread)))
+
+
+def process_times(recording: Recording, coverage: Coverage) -> dict[int, StateTimes]:
+    """Time by state over all threads of each process, for the whole recording."""
+    samples, sums = recording.detail("samples"), recording.windows("windows")
+    late = coverage.detail_rows(samples["process"], samples["time_ns"])
+    early = (sums["kind"] == WindowKind.SAMPLE) & coverage.window_rows(
+        sums["process"], sums["start_ns"]
+    )
+    process = np.concatenate([samples["process"][late], sums["process"][early]])
+    state = np.concatenate([samples["state"][late], sums["state"][early]])
+    weight_ns = np.concatenate([samples["weight_ns"][late], sums["total_ns"][early]])
+    return {
+        index: StateTimes.of(state[process == index], weight_ns[process == index])
+        for index in np.unique(process).tolist()
+    }
