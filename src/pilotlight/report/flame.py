@@ -8,7 +8,7 @@ import numpy as np
 
 from pilotlight.recording.columns import Array
 from pilotlight.recording.recording import Recording
-from pilotlight.recording.schema import WindowKind
+from pilotlight.recording.schema import State, WindowKind
 from pilotlight.report.coverage import Coverage
 
 FUNCTIONS_LISTED = 200
@@ -23,7 +23,7 @@ class Function:
 
 @dataclass(frozen=True)
 class FunctionTime:
-    """Over all processes; `total_ns` counts a recursive function once."""
+    """Over all ranks; `total_ns` counts a recursive function once."""
 
     function: str
     file: str
@@ -138,17 +138,18 @@ def _thread_numbers(
     return tuple(numbers), np.array(number_of, np.int64)[position.ravel()]
 
 
-def function_times(flame: Flame, running: int) -> tuple[FunctionTime, ...]:
-    """The functions with the most time of their own, and in all; `running` is that state."""
-    everything = np.ones(flame.entry_node.size, bool)
+def function_times(flame: Flame, threads: frozenset[str]) -> tuple[FunctionTime, ...]:
+    """The functions with the most time in threads of these names, of their own and in all."""
     size = len(flame.functions)
     entry_function = flame.function_of[flame.entry_node]
-    named = flame.entry_node > 0
+    numbers = [number for number, name in enumerate(flame.threads) if name in threads]
+    chosen_entries = np.isin(flame.entry_thread, numbers)
+    named = chosen_entries & (flame.entry_node > 0)
     self_ns = np.bincount(entry_function[named], flame.entry_ns[named], size)
-    is_running = named & (flame.entry_state == running)
+    is_running = named & (flame.entry_state == State.RUNNING)
     running_ns = np.bincount(entry_function[is_running], flame.entry_ns[is_running], size)
     samples = np.bincount(entry_function[named], flame.entry_samples[named], size)
-    node_total = flame.total_ns(flame.self_ns(everything))
+    node_total = flame.total_ns(flame.self_ns(chosen_entries))
     outermost = _outermost(flame)
     total_ns = np.bincount(flame.function_of[outermost], node_total[outermost], size)
     by_self = np.argsort(self_ns, kind="stable")[::-1][:FUNCTIONS_LISTED].tolist()

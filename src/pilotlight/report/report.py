@@ -10,7 +10,7 @@ from pilotlight.recording.columns import Array
 from pilotlight.recording.definitions import UNKNOWN
 from pilotlight.recording.manifest import Manifest
 from pilotlight.recording.recording import Recording
-from pilotlight.recording.schema import MarkKind, State
+from pilotlight.recording.schema import MarkKind
 from pilotlight.report.counters import CounterValues, counter_values
 from pilotlight.report.coverage import Coverage, coverage_of
 from pilotlight.report.flame import Flame, FunctionTime, flame_of, function_times
@@ -56,6 +56,7 @@ class Report:
     processes: tuple[ProcessFacts, ...]
     steps: tuple[ProcessSteps, ...]
     functions: tuple[FunctionTime, ...]
+    functions_of_threads: tuple[str, ...]
     threads: tuple[ThreadTimes, ...]
     ranges: tuple[RangeTimes, ...]
     garbage: tuple[GarbageTimes, ...]
@@ -80,7 +81,8 @@ def report_of(recording: Recording) -> Report:
     flame = flame_of(recording, coverage)
     threads = thread_times(recording)
     steps = tuple(summarize_steps(mine, recording, coverage) for mine in rows)
-    functions = function_times(flame, State.RUNNING)
+    scope = _main_threads(threads) or frozenset(flame.threads)
+    functions = function_times(flame, scope)
     ranges = range_times(recording, coverage)
     garbage = garbage_times(recording, coverage)
     counters = counter_values(recording)
@@ -93,6 +95,7 @@ def report_of(recording: Recording) -> Report:
         processes=processes,
         steps=steps,
         functions=functions,
+        functions_of_threads=tuple(sorted(scope)),
         threads=threads,
         ranges=ranges,
         garbage=garbage,
@@ -103,6 +106,11 @@ def report_of(recording: Recording) -> Report:
         step_rows=tuple(rows),
         start_ns=coverage.start_ns,
     )
+
+
+def _main_threads(threads: tuple[ThreadTimes, ...]) -> frozenset[str]:
+    """Where the steps run; the other threads of a job mostly wait and would hide them."""
+    return frozenset(row.name or f"thread {row.thread}" for row in threads if row.is_main)
 
 
 def _processes(

@@ -18,6 +18,7 @@ OUTLIER_DEVIATIONS = 6
 OUTLIER_LEAST_RATIO = 1.25
 _MAD_TO_SIGMA = 1.4826
 _STEPS_FOR_OUTLIERS = 8
+_FRAMES_SHOWN = 2
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Outlier:
     """`since_start_ns` counts from the start of the recording; `doing` is where its thread was."""
 
     step: int
+    is_first: bool
     since_start_ns: int
     duration_ns: int
     ratio: float
@@ -133,6 +135,7 @@ def _outliers(
         result.append(
             Outlier(
                 step=int(rows.step[place]),
+                is_first=place == 0,
                 since_start_ns=start - origin_ns,
                 duration_ns=duration,
                 ratio=duration / median_ns if median_ns else 0.0,
@@ -147,7 +150,7 @@ def _outliers(
 def _most_of(
     recording: Recording, samples: Columns, thread: int, start_ns: int, duration_ns: int
 ) -> tuple[str, int]:
-    """The function in which a thread spent most of a step, and how long."""
+    """The function in which a thread spent most of a step, after its caller, and how long."""
     time_ns = samples["time_ns"]
     inside = (time_ns >= start_ns) & (time_ns < start_ns + duration_ns)
     inside &= samples["thread"] == thread
@@ -157,5 +160,5 @@ def _most_of(
     found, positions = np.unique(nodes, return_inverse=True)
     sums = np.bincount(positions, samples["weight_ns"][inside])
     most = int(np.argmax(sums))
-    calls = recording.calls
-    return calls.frame_list[calls.frames[int(found[most])]].function, int(sums[most])
+    innermost = recording.calls.path(int(found[most]))[-_FRAMES_SHOWN:]
+    return " › ".join(frame.function for frame in innermost), int(sums[most])

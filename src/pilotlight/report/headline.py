@@ -1,0 +1,75 @@
+"""The first line: a sentence that answers the question somebody came with."""
+
+from __future__ import annotations
+
+from pilotlight.report import units
+from pilotlight.report.report import Report
+from pilotlight.report.steps import Outlier, ProcessSteps
+
+SLOW_RANK_RATIO = 1.05
+
+
+def headline(report: Report) -> str:
+    """Why is it slow? Steps if there are any, else where the time went."""
+    parts = [_steps(report) if report.steps else _without_steps(report), *_ends(report)]
+    return " ".join(parts)
+
+
+def _steps(report: Report) -> str:
+    slowest = max(report.steps, key=lambda steps: steps.median_ns)
+    count = max(steps.count for steps in report.steps)
+    middle = sorted(steps.median_ns for steps in report.steps)[(len(report.steps) - 1) // 2]
+    text = f"A step takes {units.duration(middle)} ({_plural(count, 'step')})"
+    if len(report.steps) > 1 and slowest.median_ns > SLOW_RANK_RATIO * middle:
+        extra = units.share(slowest.median_ns / middle - 1)
+        text += f"; {report.label(slowest.process)} is {extra} slower than the median rank"
+    number = sum(steps.outlier_count for steps in report.steps)
+    if number:
+        listed = [(steps, outlier) for steps in report.steps for outlier in steps.outliers]
+        # The first step of a job compiles, allocates and warms up: it explains nothing later.
+        later = [pair for pair in listed if not pair[1].is_first] or listed
+        worst = max(later, key=lambda pair: pair[1].duration_ns)
+        text += f"; {_plural(number, 'outlier')}, the worst {_outlier(report, *worst)}"
+    return text + "."
+
+
+def _outlier(report: Report, steps: ProcessSteps, outlier: Outlier) -> str:
+    who = f" of {report.label(steps.process)}" if len(report.steps) > 1 else ""
+    text = f"{units.duration(outlier.duration_ns)} (step {outlier.step}{who}"
+    if outlier.doing and outlier.doing_ratio >= 0.5:
+        text += f", {units.share(outlier.doing_ratio)} in {units.printable(outlier.doing)}"
+    return text + ")"
+
+
+def _without_steps(report: Report) -> str:
+    if not report.functions:
+        return (
+            "Nothing was sampled and no step was marked: was the job started with "
+            "`pilotlight run`, and did it run for a second or more?"
+        )
+    most = max(report.functions, key=lambda function: function.self_ns)
+    whole_ns = sum(function.self_ns for function in report.functions)
+    name = units.printable(most.function)
+    return (
+        f"{units.share(most.self_ns / whole_ns if whole_ns else 0)} of the time of the main "
+        f"threads is spent in {name}; no step was marked (call `pilotlight.step()` once a step)."
+    )
+
+
+def _ends(report: Report) -> list[str]:
+    dead = [facts for facts in report.processes if facts.how == "died"]
+    texts = []
+    if dead:
+        names = ", ".join(facts.label for facts in dead[:4])
+        more = f" and {len(dead) - 4} more" if len(dead) > 4 else ""
+        text = f"{names}{more} died."
+        texts.append(text[0].upper() + text[1:])
+    if report.state == "cut":
+        texts.append("The recording was cut: neither the agent nor the job is alive any more.")
+    if report.losses.records_dropped:
+        texts.append(f"{_plural(report.losses.records_dropped, 'record')} lost, see below.")
+    return texts
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{units.count(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,330 @@
+"""A report on a terminal: the answer first, then the evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pilotlight.report import units
+from pilotlight.report.headline import headline
+from pilotlight.report.report import ProcessFacts, Report
+from pilotlight.report.threads import StateTimes
+
+_ROWS = 12
+_PROCESSES = 16
+_BAR_WIDTH = 10
+
+
+def print_report(report: Report, console: Console) -> None:
+    console.print(Text(headline(report), style="bold"))
+    console.print(Text(_about(report), style="dim"))
+    console.print()
+    _print_steps(report, console)
+    _print_functions(report, console)
+    _print_ranges(report, console)
+    _print_threads(report, console)
+    _print_counters(report, console)
+    _print_processes(report, console)
+    for title, lines in (
+        ("Garbage collection", _garbage(report)),
+        ("Not in these numbers", _losses(report)),
+        ("Cost of pilotlight", _overhead(report)),
+    ):
+        _print_lines(console, title, lines)
+
+
+def _about(report: Report) -> str:
+    manifest = report.manifest
+    parts = [
+        manifest.job,
+        report.state,
+        units.duration(report.duration_ns),
+        f"{len(report.processes)} process{'es' if len(report.processes) != 1 else ''} "
+        f"on {manifest.node}",
+        " ".join(manifest.command),
+    ]
+    if manifest.signal is not None:
+        parts.append(f"signal {manifest.signal}")
+    elif manifest.exit_code is not None:
+        parts.append(f"exit code {manifest.exit_code}")
+    return "  ·  ".join(units.printable(part) for part in parts if part)
+
+
+def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
+    """Columns are numbers, to the right; those in `wide` are text and take what room is left."""
+    table = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 3, 0, 0),
+        header_style="dim",
+    )
+    for column in columns:
+        if column in wide:
+            table.add_column(column, justify="left", no_wrap=True, overflow="ellipsis", ratio=1)
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _add(table: Table, *cells: str) -> None:
+    table.add_row(*(Text(units.printable(cell)) for cell in cells))
+
+
+def _print_table(console: Console, table: Table, more: int) -> None:
+    """Numbers keep their width on a narrow terminal; text gives way."""
+    for column in table.columns:
+        if not column.ratio:
+            column.min_width = max((cell_len(str(cell)) for cell in column.cells), default=0)
+    console.print(table)
+    if more > 0:
+        console.print(Text(f"and {units.count(more)} more, see --html or --json", style="dim"))
+    console.print()
+
+
+def _print_steps(report: Report, console: Console) -> None:
+    if not report.steps:
+        return
+    table = _table("Steps", "rank", "steps", "median", "p95", "min", "max", "outliers", "cost")
+    slowest_first = sorted(report.steps, key=lambda steps: -steps.median_ns)
+    for steps in slowest_first[:_PROCESSES]:
+        _add(
+            table,
+            report.label(steps.process),
+            units.count(steps.count),
+            units.duration(steps.median_ns),
+            units.duration(steps.p95_ns),
+            units.duration(steps.min_ns),
+            units.duration(steps.max_ns),
+            units.count(steps.outlier_count),
+            units.share(steps.outlier_excess_ns / steps.total_ns if steps.total_ns else 0),
+        )
+    _print_table(console, table, len(report.steps) - _PROCESSES)
+
+    outliers = [(steps, outlier) for steps in report.steps for outlier in steps.outliers]
+    if not outliers:
+        return
+    table = _table(
+        "Steps that took much longer",
+        *("step", "ranks", "worst", "after", "took", "× median", "GC", "mostly in"),
+        wide=["mostly in"],
+    )
+    outliers.sort(key=lambda pair: -pair[1].duration_ns)
+    ranks = Counter(outlier.step for _, outlier in outliers)
+    worst = {outlier.step: (steps, outlier) for steps, outlier in reversed(outliers)}
+    for steps, outlier in list(reversed(worst.values()))[:_ROWS]:
+        doing = f"{outlier.doing} ({units.share(outlier.doing_ratio)})" if outlier.doing else ""
+        _add(
+            table,
+            f"{outlier.step}{' (first)' if outlier.is_first else ''}",
+            units.count(ranks[outlier.step]),
+            report.label(steps.process),
+            units.duration(outlier.since_start_ns),
+            units.duration(outlier.duration_ns),
+            units.three_digits(outlier.ratio),
+            units.duration(outlier.gc_ns) if outlier.gc_ns else "",
+            doing,
+        )
+    _print_table(console, table, len(worst) - _ROWS)
+
+
+def _print_functions(report: Report, console: Console) -> None:
+    if not report.functions:
+        return
+    names = ", ".join(report.functions_of_threads[:3])
+    more = "…" if len(report.functions_of_threads) > 3 else ""
+    whole_ns = sum(function.self_ns for function in report.functions) or 1
+    table = _table(
+        f"Where the time goes ({units.printable(names)}{more})",
+        *("self", "", "total", "running", "function", "file"),
+        wide=["function", "file"],
+    )
+    busy = [function for function in report.functions if function.self_ns]
+    by_self = sorted(busy, key=lambda function: -function.self_ns)
+    for function in by_self[:_ROWS]:
+        _add(
+            table,
+            units.share(function.self_ns / whole_ns),
+            _bar(function.self_ns / whole_ns),
+            units.share(function.total_ns / whole_ns),
+            units.share(function.running_ns / function.self_ns),
+            function.function,
+            short_file(function.file),
+        )
+    _print_table(console, table, len(by_self) - _ROWS)
+
+
+def short_file(file: str) -> str:
+    """The end of a path, from the package on where it is an installed one."""
+    _, installed, inside = file.rpartition("/site-packages/")
+    return inside if installed else "/".join(file.split("/")[-2:])
+
+
+def _bar(ratio: float) -> str:
+    return "█" * round(ratio * _BAR_WIDTH)
+
+
+def _print_ranges(report: Report, console: Console) -> None:
+    if not report.ranges:
+        return
+    table = _table("Ranges", "name", "count", "total", "self", "p50", "p95", "max", wide=["name"])
+    for times in report.ranges[:_ROWS]:
+        about = "~" if times.is_estimate else ""
+        partial = f" ({times.partial} partial)" if times.partial else ""
+        _add(
+            table,
+            times.name + partial,
+            units.count(times.count),
+            units.duration(times.total_ns),
+            units.duration(times.self_ns),
+            about + units.duration(times.p50_ns),
+            about + units.duration(times.p95_ns),
+            units.duration(times.max_ns),
+        )
+    _print_table(console, table, len(report.ranges) - _ROWS)
+
+
+def _print_threads(report: Report, console: Console) -> None:
+    if not report.threads:
+        return
+    table = _table("Threads", "thread", "rank", "samples", *_STATE_TITLES, wide=["thread"])
+    for row in report.threads[:_ROWS]:
+        _add(
+            table,
+            row.name or f"thread {row.thread}",
+            report.label(row.process),
+            units.count(row.samples),
+            *_states(row.times),
+        )
+    _print_table(console, table, len(report.threads) - _ROWS)
+
+
+_STATE_TITLES = ("running", "waiting", "GIL wait", "disk")
+
+
+def _states(times: StateTimes) -> Iterable[str]:
+    whole_ns = times.total_ns or 1
+    for part_ns in (times.running_ns, times.waiting_ns, times.gil_wait_ns, times.disk_ns):
+        yield units.share(part_ns / whole_ns)
+
+
+def _print_counters(report: Report, console: Console) -> None:
+    if not report.counters:
+        return
+    table = _table("Counters", "name", "rank", "last", "min", "max", wide=["name"])
+    for values in report.counters[:_ROWS]:
+        numbers = (units.value(values.last), units.value(values.min), units.value(values.max))
+        _add(table, values.name, report.label(values.process), *numbers)
+    _print_table(console, table, len(report.counters) - _ROWS)
+
+
+def _print_processes(report: Report, console: Console) -> None:
+    table = _table(
+        "Processes", "rank", "pid", "lived", "sampled", "end", "command", wide=["command"]
+    )
+    for facts in report.processes[:_PROCESSES]:
+        sampled = facts.sampled_ratio
+        _add(
+            table,
+            facts.label,
+            str(facts.pid),
+            units.duration(facts.duration_ns),
+            units.share(sampled) if sampled is not None else units.NOT_MEASURED,
+            ended(facts),
+            facts.command,
+        )
+    _print_table(console, table, len(report.processes) - _PROCESSES)
+
+
+def ended(facts: ProcessFacts) -> str:
+    """How a process ended, with the exception that ended it and why its probe was off."""
+    text = f"{facts.how} ({facts.exception})" if facts.exception else facts.how
+    return f"{text}, probe off: {facts.off}" if facts.off else text
+
+
+def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:
+    console.print(Text(title, style="bold"))
+    for line in lines:
+        console.print(Text("  " + units.printable(line)))
+    console.print()
+
+
+def _garbage(report: Report) -> list[str]:
+    if not report.garbage:
+        return ["none seen"]
+    worst = sorted(report.garbage, key=lambda times: -times.total_ns)
+    lines = []
+    for times in worst[:4]:
+        where = times.longest_since_start_ns
+        after = f", {units.duration(where)} after the start" if where is not None else ""
+        lines.append(
+            f"{report.label(times.process)}: {units.count(times.count)} collections, "
+            f"{units.duration(times.total_ns)} ({units.share(times.ratio)} of the time), "
+            f"longest {units.duration(times.longest_ns)}{after}"
+        )
+    if len(worst) > 4:
+        lines.append(f"and {len(worst) - 4} more processes")
+    return lines
+
+
+def _losses(report: Report) -> list[str]:
+    losses = report.losses
+    lines = []
+    for gap in losses.gaps[:_ROWS]:
+        begin, end = (
+            units.duration(gap.first_since_start_ns),
+            units.duration(gap.last_since_start_ns),
+        )
+        steps = f", steps {gap.first_step} to {gap.last_step}" if gap.first_step is not None else ""
+        lines.append(
+            f"{report.label(gap.process)}: {units.count(gap.count)} records between {begin} and "
+            f"{end}{steps}: {gap.reason}"
+        )
+    early = [facts for facts in report.processes if facts.detail_since_start_ns > 0 and facts.times]
+    late = [facts for facts in early if facts.detail_since_start_ns > facts.start_since_start_ns]
+    if late:
+        until = units.duration(max(facts.detail_since_start_ns for facts in late))
+        lines.append(
+            f"before {until} only sums of 10 s are kept: no threads, no self time of ranges"
+        )
+    for number, what in (
+        (losses.chunks_dropped, "chunks of detail dropped for the budget"),
+        (losses.rows_dropped, "rows dropped by the recorder"),
+        (losses.samples_torn, "samples dropped because the stack changed while it was read"),
+        (losses.passes_skipped, "rounds of the sampler left out to keep its cost down"),
+    ):
+        if number:
+            lines.append(f"{units.count(number)} {what}")
+    lines += [f"write error: {error}" for error in losses.write_errors[:_ROWS]]
+    lines += list(losses.warnings[:_ROWS])
+    if len(losses.warnings) > _ROWS:
+        lines.append(f"and {len(losses.warnings) - _ROWS} more warnings, see --json")
+    return lines or ["nothing: no record was lost"]
+
+
+def _overhead(report: Report) -> list[str]:
+    overhead = report.overhead
+    samplers = overhead.samplers
+    sampler = units.NOT_MEASURED
+    if samplers:
+        worst = max(samplers, key=lambda cost: cost.cpu_ratio)
+        slowest = min(samplers, key=lambda cost: cost.achieved_hz)
+        sampler = (
+            f"{units.share(worst.cpu_ratio)} of a core at most, "
+            f"{units.frequency(slowest.achieved_hz)} reached at least of "
+            f"{units.frequency(slowest.asked_hz)} asked"
+        )
+    agent_cpu = overhead.agent_cpu_ratio
+    memory = overhead.agent_rss_bytes
+    return [
+        f"sampler in each process: {sampler}",
+        f"agent: {units.share(agent_cpu) if agent_cpu is not None else units.NOT_MEASURED} of a "
+        f"core, memory {units.size(memory) if memory is not None else units.NOT_MEASURED}",
+        f"detail on disk: {units.size(overhead.recorded_bytes)}",
+    ]
