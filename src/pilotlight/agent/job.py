@@ -51,6 +51,8 @@ class Job:
     empty_since_ns: int | None = None
     committed_ns: int = 0
     wants_functions: bool = False
+    ended_read: int = 0
+    ended_dropped: int = 0
 
     def __post_init__(self) -> None:
         self.empty_since_ns = self.opened_ns
@@ -67,8 +69,9 @@ class Job:
 
     def is_due(self, now_ns: int, commit_ns: int) -> bool:
         """Whether there is something to commit, and it should not wait longer."""
-        if any(process.is_urgent for process in self.processes.values()):
-            return True
+        for process in self.processes.values():
+            if process.is_urgent or (self.finish is not None and process.how_ended is not None):
+                return True
         if now_ns - self.committed_ns < commit_ns:
             return False
         return any(process.has_rows for process in self.processes.values())
@@ -100,6 +103,8 @@ class Job:
             facts = process.end(now_ns)
             self.recorder.roster.end(process.segment, facts)
             self.ended.append(Ended(process.pid, process.index, facts.how, now_ns))
+            self.ended_read += facts.read
+            self.ended_dropped += facts.dropped
             del self.processes[process.segment]
         if not self.processes and self.empty_since_ns is None:
             self.empty_since_ns = now_ns

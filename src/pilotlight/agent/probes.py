@@ -65,6 +65,11 @@ class Probes:
     def count(self) -> int:
         return len(self._processes)
 
+    @property
+    def strangers(self) -> int:
+        """How many have connected and not said hello yet."""
+        return len(self._strangers)
+
     def next_poll_ns(self) -> int | None:
         return self._polls[0][0] if self._polls else None
 

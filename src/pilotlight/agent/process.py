@@ -74,6 +74,12 @@ class Process:
     def fill_ratio(self) -> float:
         return self._fill
 
+    @property
+    def dropped(self) -> int:
+        """Records that the probe could not publish."""
+        losses = self.reader.losses()
+        return losses["dropped"] + losses["no_ring"] + losses["nested"]
+
     def poll(self, now_ns: int, pace: Pace) -> int:
         """Reads what is published; returns in how many ns to look again."""
         before, elapsed_ns = self._fill, now_ns - self.polled_ns
@@ -122,15 +128,14 @@ class Process:
         return self._base_period_ns
 
     def end(self, now_ns: int) -> ProcessEnd:
-        losses = self.reader.losses()
         how = "exit" if self.said_exit and self.how_ended == "died" else self.how_ended or "gone"
         return ProcessEnd(
             process=self.index,
             how=how,
             time_ns=now_ns,
-            rings_quarantined=losses["quarantined"],
+            rings_quarantined=self.reader.losses()["quarantined"],
             read=self.read,
-            dropped=losses["dropped"] + losses["no_ring"] + losses["nested"],
+            dropped=self.dropped,
         )
 
     def close(self) -> None:

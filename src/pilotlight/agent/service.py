@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import selectors
-import signal
-import socket
 import time
 
 from pilotlight import __version__
 from pilotlight.agent import requests, status
 from pilotlight.agent.clients import Clients
 from pilotlight.agent.clocks import Clocks, read_pair
+from pilotlight.agent.closing import end_missing, has_ended, may_go_on, summary
 from pilotlight.agent.feed import publish_taken
 from pilotlight.agent.governor import Governor, own_usage
 from pilotlight.agent.hello import Control
@@ -21,17 +20,15 @@ from pilotlight.agent.pidfd import process_start_time
 from pilotlight.agent.probes import Probes
 from pilotlight.agent.process import Identity, Process
 from pilotlight.agent.settings import Settings, most_processes
+from pilotlight.agent.signals import Signals
 from pilotlight.agent.sockets import listen_for_clients, listen_for_probes
-from pilotlight.recording.liveness import is_alive
 from pilotlight.recording.manifest import AgentFacts
-from pilotlight.recording.processes import ProcessEnd
 from pilotlight.runtime import Runtime
 
 _TICK_NS = 1_000_000_000
-_LINGER_NS = 5_000_000_000
-# As long as a probe may wait before it tries to reach a new agent, and some.
-_RETURN_NS = 8_000_000_000
+_IDLE_NS = 5_000_000_000
 _FINISH_NS = 3_000_000_000
+_FINISHING_NS = 20_000_000
 _LOOK_NS = 60_000_000_000
 _DEFAULT_PERIOD_NS = 10_000_000
 
@@ -69,17 +66,21 @@ class Service:
         self._looked_ns: int | None = None
         self._idle_since_ns = self.started_ns
         self._period_factor = 1
-        self._signals = self._listen_for_signals()
+        self._signals = Signals()
+        self.selector.register(self._signals, selectors.EVENT_READ, self._signalled)
 
     def run(self) -> None:
         now_ns = self.now_ns()
         self.jobs.take_over(now_ns)
         while not self._is_stopping:
             for key, mask in self.selector.select(self._wait_s(now_ns)):
-                key.data(mask)
+                # One that was ready may have been closed by the one before it.
+                if self.selector.get_map().get(key.fd) is key:
+                    key.data(mask)
             now_ns = self.now_ns()
             self.probes.poll_due(now_ns, self.governor.pace)
             self._commit_due(now_ns)
+            self._close_finished(now_ns)
             if now_ns >= self._tick_due_ns:
                 self._tick_due_ns = now_ns + _TICK_NS
                 self._tick(now_ns)
@@ -166,6 +167,8 @@ class Service:
         poll_ns = self.probes.next_poll_ns()
         if poll_ns is not None:
             due_ns = min(due_ns, poll_ns)
+        if any(job.finish is not None for job in self.jobs.open.values()):
+            due_ns = min(due_ns, now_ns + _FINISHING_NS)
         return max(0.0, (due_ns - now_ns) / 1e9)
 
     def _commit_due(self, now_ns: int) -> None:
@@ -195,8 +198,8 @@ class Service:
             self.clients.publish("status", None, [self.status()])
         facts = self.facts()
         for job in list(self.jobs.open.values()):
-            self._end_missing(job, now_ns)
-            if self._has_ended(job, now_ns):
+            end_missing(job, now_ns)
+            if has_ended(job, now_ns):
                 self._close(job, facts)
             else:
                 self.jobs.write_manifest(job, facts)
@@ -213,28 +216,16 @@ class Service:
                 base_ns = process.base_period_ns(job.period_ns or _DEFAULT_PERIOD_NS)
                 process.send(Control.PERIOD, argument=base_ns * factor)
 
-    def _end_missing(self, job: Job, now_ns: int) -> None:
-        """Processes of an earlier agent that did not come back."""
-        if not job.positions or now_ns - job.opened_ns < _RETURN_NS:
-            return
-        for start in job.recorder.roster.running:
-            if start.segment not in job.processes and not is_alive(start.pid, start.start_time):
-                job.recorder.roster.end(start.segment, ProcessEnd(start.process, "gone", now_ns))
-
-    def _has_ended(self, job: Job, now_ns: int) -> bool:
-        if job.processes or job.empty_since_ns is None:
-            return False
-        if job.finish is not None:
-            return True
-        if job.runner is not None and not _is_over(job.runner):
-            return False
-        wait_ns = _RETURN_NS if job.positions else _LINGER_NS
-        return now_ns - job.empty_since_ns >= wait_ns
+    def _close_finished(self, now_ns: int) -> None:
+        """Jobs that somebody waits for do not wait for the next tick."""
+        for job in [job for job in self.jobs.open.values() if job.finish is not None]:
+            if not self.probes.strangers and has_ended(job, now_ns):
+                self._close(job, self.facts())
 
     def _close(self, job: Job, facts: AgentFacts) -> None:
         self.jobs.close(job, facts)
         for session in job.finish.waiting if job.finish else ():
-            self.clients.answer(session, {"ok": True, **_summary(job)})
+            self.clients.answer(session, {"ok": True, **summary(job)})
 
     def _answer_late_finish(self, job: Job, now_ns: int) -> None:
         """Processes that outlive the command: the job goes on, whoever waits does not."""
@@ -244,12 +235,12 @@ class Service:
         waiting, finish.waiting = finish.waiting, []
         for session in waiting:
             self.flush(job)
-            self.clients.answer(session, {"ok": True, **_summary(job)})
+            self.clients.answer(session, {"ok": True, **summary(job)})
 
     def _end_if_idle(self, now_ns: int) -> None:
         if self.probes.count or self.clients.sessions or self.jobs.open:
             self._idle_since_ns = now_ns
-        elif self.settings.ends_itself and now_ns - self._idle_since_ns >= _LINGER_NS:
+        elif self.settings.ends_itself and now_ns - self._idle_since_ns >= _IDLE_NS:
             self._is_stopping = True
 
     def _stop(self) -> None:
@@ -260,7 +251,7 @@ class Service:
         for job in list(self.jobs.open.values()):
             self.probes.poll_all(job, now_ns, self.governor.pace)
             self._commit(job, now_ns)
-            if job.processes or not (job.finish or self._has_ended(job, now_ns + _RETURN_NS)):
+            if may_go_on(job):
                 self.jobs.suspend(job, facts)
                 for process in list(job.processes.values()):
                     self.probes.forget(process)
@@ -269,33 +260,9 @@ class Service:
         self.probes.close()
         self.clients.close()
         self.selector.close()
-        for end in self._signals:
-            end.close()
+        self._signals.close()
         self.place.probe_socket.unlink(missing_ok=True)
         self.place.client_socket.unlink(missing_ok=True)
 
-    def _listen_for_signals(self) -> tuple[socket.socket, socket.socket]:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        theirs.setblocking(False)
-        signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: None)
-        self.selector.register(ours, selectors.EVENT_READ, self._signalled)
-        return ours, theirs
-
     def _signalled(self, _: int) -> None:
         self._is_stopping = True
-
-
-def _summary(job: Job) -> dict[str, object]:
-    return {
-        **status.job_status(job),
-        "still_running": [process.pid for process in job.processes.values()],
-    }
-
-
-def _is_over(handle: int) -> bool:
-    with selectors.DefaultSelector() as selector:
-        selector.register(handle, selectors.EVENT_READ)
-        return bool(selector.select(0))

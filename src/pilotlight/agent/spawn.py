@@ -67,6 +67,7 @@ def _spawn(place: Runtime) -> int:
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,
+        setsigmask=[],
     )
 
 

@@ -20,7 +20,6 @@ _RATE_NS = 900_000_000
 
 def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]:
     live: dict[str, Any] = dict(process.reader.live())
-    losses = process.reader.losses()
     before = process.before
     elapsed_ns = now_ns - before.time_ns
     rates = _rates(before.live, live, elapsed_ns)
@@ -44,8 +43,8 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "functions": process.functions.top(_MOST_FUNCTIONS) if process.functions else [],
         "open": [str(name)[:_TEXT] for name, _ in live["open"][-_MOST_FUNCTIONS:]],
         "read": process.read,
-        "dropped": losses["dropped"] + losses["no_ring"] + losses["nested"],
-        "losses": losses,
+        "dropped": process.dropped,
+        "losses": process.reader.losses(),
         "sampler": sampler,
         "fill_ratio": round(process.fill_ratio, 4),
         "lag_ns": now_ns - process.polled_ns,
@@ -77,11 +76,14 @@ def _command(identity: Mapping[str, object]) -> str:
 
 def job_status(job: Job) -> dict[str, object]:
     recorder = job.recorder
+    processes = job.processes.values()
     return {
         "job": job.name,
         "folder": str(job.folder),
         "processes": len(job.processes),
         "processes_ever": recorder.roster.count,
+        "records_read": job.ended_read + sum(process.read for process in processes),
+        "records_dropped": job.ended_dropped + sum(process.dropped for process in processes),
         "paused": job.is_paused,
         "finishing": job.finish is not None,
         "detail_bytes": recorder.detail.bytes,

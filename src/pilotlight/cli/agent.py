@@ -24,9 +24,9 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-class AgentCommand:
+class Agent:
     name = "agent"
-    help = "run the agent that records the jobs of this user, until it is told to stop"
+    help = "Run the agent that records the jobs of this user, until it is told to stop."
     examples = (
         "pilotlight agent",
         "pilotlight agent --budget 1GB",
