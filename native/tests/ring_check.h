@@ -11,7 +11,7 @@
   do {                                                                               \
     if (!(condition)) {                                                              \
       std::fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-      std::_Exit(1);                                                                 \
+      std::abort();                                                                  \
     }                                                                                \
   } while (0)
 
@@ -22,7 +22,7 @@
     if (left_value != right_value) {                                                        \
       std::fprintf(stderr, "%s:%d: %s is %llu, not %s = %llu\n", __FILE__, __LINE__, #left, \
                    left_value, #right, right_value);                                        \
-      std::_Exit(1);                                                                        \
+      std::abort();                                                                         \
     }                                                                                       \
   } while (0)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 class Hang:
     name = "hang"
     help = "Name the ranks at fault in a hang, from flight-recorder dumps"
-    examples = ["pilotlight hang /tmp/dumps", "pilotlight hang dumps --json | jq .culprits"]
+    examples = ("pilotlight hang /tmp/dumps", "pilotlight hang dumps --json | jq .culprits")
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, help="folder with one dump a rank")

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pilotlight.cli.job import Ended, JobProcess, StartFailed, split_command
 from pilotlight.client import Client
 from pilotlight.errors import PilotlightError, UsageError
+from pilotlight.launch import Ended, JobProcess, StartFailed, split_command
 
 # How long the end of a job waits for its recording to be closed.
 _FINISH_TIMEOUT_S = 60.0
@@ -110,16 +110,19 @@ class _Voice:
         if self._json:
             print(json.dumps({"job": job, "folder": folder, **summary}), file=sys.stderr)
             return
-        processes = int(summary.get("processes", 0))
+        processes = int(summary["processes_ever"])
         if processes == 0:
             self.say(
                 "no Python with pilotlight installed ran; `pilotlight doctor` says what is missing"
             )
             return
-        lost = int(summary.get("dropped", 0))
+        still = (
+            f", {len(summary['still_running'])} still running" if summary["still_running"] else ""
+        )
         self.say(
-            f"recorded {processes} process{'' if processes == 1 else 'es'}, "
-            f"{int(summary.get('read', 0)):,} records, {lost:,} dropped: {folder}"
+            f"recorded {processes} process{'' if processes == 1 else 'es'}{still}, "
+            f"{int(summary['records_read']):,} records, "
+            f"{int(summary['records_dropped']):,} dropped: {folder}"
         )
         self.say("see it with `pilotlight report`")
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from pilotlight.report import units
 from pilotlight.report.headline import headline
 from pilotlight.report.report import ProcessFacts, Report
+from pilotlight.report.steps import Outlier, ProcessSteps
 from pilotlight.report.threads import StateTimes
 
 _ROWS = 12
@@ -62,7 +63,8 @@ def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
         title_justify="left",
         box=None,
         pad_edge=False,
-        padding=(0, 3, 0, 0),
+        padding=(0, 1),
+        collapse_padding=True,
         header_style="dim",
     )
     for column in columns:
@@ -81,7 +83,7 @@ def _print_table(console: Console, table: Table, more: int) -> None:
     """Numbers keep their width on a narrow terminal; text gives way."""
     for column in table.columns:
         if not column.ratio:
-            column.min_width = max((cell_len(str(cell)) for cell in column.cells), default=0)
+            column.min_width = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
     console.print(table)
     if more > 0:
         console.print(Text(f"and {units.count(more)} more, see --html or --json", style="dim"))
@@ -112,13 +114,15 @@ def _print_steps(report: Report, console: Console) -> None:
         return
     table = _table(
         "Steps that took much longer",
-        *("step", "ranks", "worst", "after", "took", "× median", "GC", "mostly in"),
+        *("step", "ranks", "worst", "after", "took", "×", "GC", "mostly in"),
         wide=["mostly in"],
     )
     outliers.sort(key=lambda pair: -pair[1].duration_ns)
     ranks = Counter(outlier.step for _, outlier in outliers)
-    worst = {outlier.step: (steps, outlier) for steps, outlier in reversed(outliers)}
-    for steps, outlier in list(reversed(worst.values()))[:_ROWS]:
+    worst: dict[int, tuple[ProcessSteps, Outlier]] = {}
+    for pair in outliers:
+        worst.setdefault(pair[1].step, pair)
+    for steps, outlier in list(worst.values())[:_ROWS]:
         doing = f"{outlier.doing} ({units.share(outlier.doing_ratio)})" if outlier.doing else ""
         _add(
             table,

@@ -115,7 +115,7 @@ class EventList:
             cut = _last_border(pending, cut)
             if cut < 0:
                 break
-            piece = b"[" + pending[: cut + 1] + b"]"
+            piece = b"".join((b"[", memoryview(pending)[: cut + 1], b"]"))
             try:
                 events: list[Any] = self.decoder.decode(piece)
                 return events, pending.index(b",", cut) + 1, False
@@ -199,7 +199,7 @@ class EventList:
 
 def _last_border(text: bytes, before: int) -> int:
     """Position of the brace that closes the last event but one before `before`, or -1."""
-    reach = 1 << 16
+    reach = 1 << 12
     while True:
         start = max(0, before - reach)
         found = -1

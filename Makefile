@@ -1,0 +1,51 @@
+# The whole developer interface. Every target sets up what it needs; nothing is installed by hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(wildcard native/*/*.h native/*/*.cpp native/*/*.c) CMakeLists.txt pyproject.toml native/pilotlight.pth
+
+.PHONY: help setup check test demo bench fuzz clean docs
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t12
+
+setup: $(VENV)/.built ## environment with everything that checks, tests and benches use
+
+$(VENV)/.tools: requirements-dev.txt scripts/system-packages
+	@sh scripts/system-packages
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the development tools (a minute or two on a fresh machine)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.tools $(NATIVE)
+	@echo "building pilotlight"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+		-C cmake.define.PILOTLIGHT_STRICT=ON -e .
+	@touch $@
+
+check: setup ## formatting, lint, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.c')
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/cli_reference.py --check
+
+test: setup ## all tests, under 15 minutes
+	$(BIN)/python -m pytest
+
+demo: setup ## record a real training job and show its report
+	@sh scripts/demo $(BIN)
+
+bench: setup ## every benchmark, and a table of the bars
+	$(BIN)/python bench/all.py
+
+fuzz: setup ## the segment reader under a coverage-guided fuzzer, for ten minutes
+	sh scripts/fuzz 600
+
+docs: setup ## write the generated pages again
+	$(BIN)/python scripts/cli_reference.py
+
+clean: ## forget everything that was built
+	rm -rf $(VENV) build

@@ -1,0 +1,231 @@
+"""`pilotlight top`: what every process of this user's jobs does right now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pilotlight.client import Client
+from pilotlight.errors import NotFound
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+_REFRESH_S = 1.0
+_BAR_CELLS = 12
+_STATES = (
+    ("running", "█", "green"),
+    ("gil_wait", "▓", "yellow"),
+    ("disk", "▒", "red"),
+    ("waiting", "░", "dim"),
+)
+
+
+class Top:
+    name = "top"
+    help = "Show live what every recorded process does: steps, where time goes, losses, cost."
+    examples = (
+        "pilotlight top",
+        "pilotlight top nightly",
+        "pilotlight top --once --json",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("job", nargs="?", metavar="JOB", help="only this job")
+        parser.add_argument("--once", action="store_true", help="print one table and end")
+        parser.add_argument("--json", action="store_true", help="print one status as JSON and end")
+
+    def run(self, args: argparse.Namespace) -> int:
+        with Client() as client:
+            if args.json or args.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+                # The first look makes the agent keep names; the second has rates and functions.
+                select_job(client.ask("status"), args.job)
+                time.sleep(_REFRESH_S + 0.2)
+                status = select_job(client.ask("status"), args.job)
+                if args.json:
+                    print(json.dumps(status))
+                else:
+                    _print(status)
+                return 0
+            _watch(client, args.job)
+        return 0
+
+
+def select_job(status: dict[str, Any], job: str | None) -> dict[str, Any]:
+    """Only what belongs to one job; NotFound if there is no such job."""
+    if job is None:
+        return status
+    names = [entry["job"] for entry in status["jobs"]]
+    if job not in names:
+        raise NotFound(f"no job {job}; being recorded: {', '.join(names[:8]) or 'nothing'}")
+    return {
+        **status,
+        "jobs": [entry for entry in status["jobs"] if entry["job"] == job],
+        "processes": [entry for entry in status["processes"] if entry["job"] == job],
+    }
+
+
+def _print(status: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(view(status), soft_wrap=not console.is_terminal)
+
+
+def _watch(client: Client, job: str | None) -> None:
+    from rich.live import Live
+
+    with _single_keys(), Live(view(client.ask("status")), screen=True, auto_refresh=False) as live:
+        while not _quit_pressed(_REFRESH_S):
+            live.update(view(select_job(client.ask("status"), job)), refresh=True)
+
+
+@contextmanager
+def _single_keys() -> Iterator[None]:
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _quit_pressed(wait_s: float) -> bool:
+    readable, _, _ = select.select([sys.stdin], [], [], wait_s)
+    return bool(readable) and sys.stdin.read(1) in ("q", "Q", "")
+
+
+def view(status: dict[str, Any]) -> RenderableType:
+    """The whole screen of one status."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in _NUMBERS:
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in _TEXTS:
+        table.add_column(title, no_wrap=True, overflow="ellipsis")
+    several = len(status["jobs"]) > 1
+    for process in sorted(status["processes"], key=_order):
+        table.add_row(*_cells(process, several))
+    lines = [agent_line(status["agent"]), *map(job_line, status["jobs"])]
+    lines += [f"{session}" for session in client_lines(status["clients"])]
+    if status["processes_left_out"]:
+        lines.append(f"{status['processes_left_out']} more processes are not shown")
+    if not status["processes"]:
+        lines.append("no process is being recorded; start one: pilotlight run -- python train.py")
+    return Group(Text("\n".join(lines)), Text(""), table)
+
+
+_NUMBERS = ("rank", "pid", "steps", "steps/s", "last step", "run", "GIL", "disk", "drops")
+_TEXTS = ("time in", "now")
+
+
+def _order(process: dict[str, Any]) -> tuple[str, bool, int, int]:
+    rank = process["rank"]
+    return process["job"], rank is None, rank if isinstance(rank, int) else 0, process["pid"]
+
+
+def _cells(process: dict[str, Any], several: bool) -> list[str | Text]:
+    states = process["states"]
+    rank = process["rank"]
+    return [
+        "" if rank is None else str(rank),
+        str(process["pid"]),
+        str(process["steps"]),
+        f"{process['steps_per_s']:.2f}" if process["steps"] else "",
+        milliseconds(process["step_ns"]) if process["steps"] else "",
+        percent(states["running"]),
+        percent(states["gil_wait"]),
+        percent(states["disk"]),
+        str(process["dropped"]),
+        _bar(states),
+        f"{process['job']}: {doing(process)}" if several else doing(process),
+    ]
+
+
+def _bar(states: dict[str, float]) -> Text:
+    """Cells by the share of each state; what is left over stays empty."""
+    from rich.text import Text
+
+    bar = Text()
+    for name, sign, style in _STATES:
+        bar.append(sign * round(states[name] * _BAR_CELLS), style)
+    bar.truncate(_BAR_CELLS, pad=True)
+    return bar
+
+
+def doing(process: dict[str, Any]) -> str:
+    """The function that runs most, else what the process waits in or why nothing is known."""
+    if not process["alive"]:
+        return "ended"
+    if process["off"]:
+        return f"probe off: {process['off']}"
+    if not process["connected"]:
+        return "hung up"
+    if process["functions"]:
+        name, ratio = process["functions"][0]
+        return f"{name} {percent(ratio)}"
+    return process["open"][-1] if process["open"] else process["command"]
+
+
+def agent_line(agent: dict[str, Any]) -> str:
+    """The agent's own cost against its ceilings."""
+    parts = [
+        f"agent {agent['pid']}",
+        f"cpu {agent['cpu_ratio'] * 100:.2f}% of {agent['cpu_ceiling_ratio'] * 100:g}%",
+        f"memory {megabytes(agent['own_bytes'])} of {megabytes(agent['memory_ceiling_bytes'])}",
+        f"disk {megabytes(agent['disk_bytes'])} of {megabytes(agent['limit_bytes'])}",
+        f"{agent['processes']} processes",
+    ]
+    if agent["level"]:
+        parts.append(f"slowed down (level {agent['level']})")
+    refused = sum(agent["refused"].values())
+    if refused:
+        parts.append(f"{refused} probes refused")
+    return "   ".join(parts)
+
+
+def job_line(job: dict[str, Any]) -> str:
+    text = f"job {job['job']}   {job['processes']} processes   {job['folder']}"
+    lost = [
+        f"{job[key]} {what}"
+        for key, what in (
+            ("records_dropped", "records dropped by probes"),
+            ("rows_dropped", "rows dropped by the recorder"),
+            ("chunks_dropped", "old chunks dropped"),
+        )
+        if job[key]
+    ]
+    return "   ".join([text, *lost, *job["errors"][-1:]])
+
+
+def client_lines(clients: list[dict[str, Any]]) -> list[str]:
+    """Subscribers that are behind."""
+    return [
+        f"client {client['pid']} is behind: {client['queued']} queued, {client['dropped']} dropped"
+        for client in clients
+        if client["dropped"]
+    ]
+
+
+def percent(ratio: float) -> str:
+    return f"{ratio * 100:.0f}%" if ratio else ""
+
+
+def milliseconds(duration_ns: int) -> str:
+    return f"{duration_ns / 1e6:.1f} ms"
+
+
+def megabytes(count: int) -> str:
+    return f"{count / (1 << 20):.1f} MB"

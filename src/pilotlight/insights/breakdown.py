@@ -1,0 +1,240 @@
+"""Where the time of a rank went: compute, exposed communication and copies, idle by cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilotlight.insights.kernel import Category, category
+from pilotlight.trace.interval import EMPTY, Intervals, union, window
+from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
+
+DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+_LOADER = re.compile(r"enumerate\(DataLoader\)|DataLoader.*__next__|dataloader|data_loader", re.I)
+_SYNC = re.compile(
+    r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
+)
+
+
+class Idle(str, Enum):
+    """Why the device had nothing to do."""
+
+    LOADER = "loader"
+    GC = "garbage collection"
+    SYNC = "synchronisation"
+    HOST = "host launches late"
+    QUEUED = "launched, not started"
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The device time of a rank as disjoint sets, and the idle time by cause."""
+
+    start_ns: int
+    end_ns: int
+    compute: Intervals
+    communication: Intervals
+    copies: Intervals
+    busy: Intervals
+    idle: dict[Idle, Intervals]
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Nanoseconds of a window; compute, exposed parts and idle add up to the window."""
+
+    rank: int
+    step: int | None
+    window_ns: int
+    compute_ns: int
+    exposed_communication_ns: int
+    exposed_copy_ns: int
+    idle_ns: int
+    communication_ns: int
+    copy_ns: int
+    idle_by_cause_ns: dict[str, int]
+
+    @property
+    def overlap_ratio(self) -> float | None:
+        """The part of communication that compute hides; None without communication."""
+        if not self.communication_ns:
+            return None
+        return 1 - self.exposed_communication_ns / self.communication_ns
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    name: str
+    category: str
+    count: int
+    total_ns: int
+    median_ns: int
+
+
+def device_spans(trace: Trace) -> Spans:
+    return trace.of_kind(*DEVICE_KINDS)
+
+
+def timeline(trace: Trace) -> Timeline | None:
+    """None for a trace without device activity."""
+    spans = device_spans(trace)
+    if not len(spans):
+        return None
+    is_copy = spans.kind != Kind.KERNEL
+    communicates = _named(trace, lambda name: category(name) is Category.COMMUNICATION)[spans.name]
+    communication = _union(spans.take(communicates & ~is_copy))
+    copies = _union(spans.take(is_copy))
+    compute = _union(spans.take(~communicates & ~is_copy))
+    busy = compute | communication | copies
+    start_ns, end_ns = int(busy.start_ns[0]), int(busy.end_ns[-1])
+    idle = idle_causes(trace, spans, busy, start_ns, end_ns)
+    return Timeline(start_ns, end_ns, compute, communication, copies, busy, idle)
+
+
+def idle_causes(
+    trace: Trace, device: Spans, busy: Intervals, start_ns: int, end_ns: int
+) -> dict[Idle, Intervals]:
+    """Divides the idle time. A gap lasts until the call that launched the next span began (host)
+    and from there until the span began (queued); the host's part goes to what the host did."""
+    idle = window(start_ns, end_ns) - busy
+    if not len(idle):
+        return dict.fromkeys(Idle, EMPTY)
+    launch_ns = _launch_starts(trace, device)
+    order = np.argsort(device.start_ns, kind="stable")
+    place = np.searchsorted(device.start_ns[order], idle.end_ns, side="left")
+    launched = launch_ns[order[place.clip(max=len(order) - 1)]]
+    # Without its launch call a gap cannot be divided and counts as the host's.
+    boundary = np.clip(launched, idle.start_ns, idle.end_ns)
+    boundary = np.where(launched == NONE, idle.end_ns, boundary)
+    host = union(idle.start_ns, boundary)
+    queued = idle - host
+    loader = host & loader_waits(trace)
+    host = host - loader
+    collecting = host & _union(trace.of_kind(Kind.GC))
+    host = host - collecting
+    after_sync = _starting_in(host, sync_calls(trace))
+    return {
+        Idle.LOADER: loader,
+        Idle.GC: collecting,
+        Idle.SYNC: after_sync,
+        Idle.HOST: host - after_sync,
+        Idle.QUEUED: queued,
+    }
+
+
+def loader_waits(trace: Trace) -> Intervals:
+    mask = _named(trace, lambda name: len(name) < 200 and bool(_LOADER.search(name)))
+    host = np.isin(trace.spans.kind, (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER))
+    return _union(trace.spans.take(mask[trace.spans.name] & host))
+
+
+def sync_calls(trace: Trace) -> Spans:
+    """Calls that block the host until the device has finished something."""
+    mask = _named(trace, lambda name: bool(_SYNC.search(name)))[trace.spans.name]
+    return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
+
+
+def breakdown(trace: Trace) -> Breakdown | None:
+    """Of the whole trace, from the first to the last device activity."""
+    line = timeline(trace)
+    if line is None:
+        return None
+    return _rows(trace.rank, line, [None], np.array([line.start_ns]), np.array([line.end_ns]))[0]
+
+
+def step_breakdowns(trace: Trace, line: Timeline) -> list[Breakdown]:
+    """A row a step; the window is the step's on the host, for the device follows it closely."""
+    steps = trace.steps
+    numbers: list[int | None] = [int(number) for number in steps.number]
+    return _rows(trace.rank, line, numbers, steps.start_ns, steps.start_ns + steps.duration_ns)
+
+
+def _rows(
+    rank: int, line: Timeline, numbers: list[int | None], start_ns: Int64, end_ns: Int64
+) -> list[Breakdown]:
+    exposed = line.communication - line.compute
+    exposed_copy = line.copies - line.compute - line.communication
+
+    def within(intervals: Intervals) -> list[int]:
+        return [int(value) for value in intervals.within_ns(start_ns, end_ns)]
+
+    idle = {cause.value: within(intervals) for cause, intervals in line.idle.items()}
+    columns = zip(
+        numbers,
+        (end_ns - start_ns).tolist(),
+        within(line.compute),
+        within(exposed),
+        within(exposed_copy),
+        within(line.busy),
+        within(line.communication),
+        within(line.copies),
+        strict=True,
+    )
+    return [
+        Breakdown(
+            rank, number, span, compute, comm, copy, span - busy, all_comm, all_copy,
+            {cause: values[i] for cause, values in idle.items()},
+        )
+        for i, (number, span, compute, comm, copy, busy, all_comm, all_copy) in enumerate(columns)
+    ]  # fmt: skip
+
+
+def kernel_times(trace: Trace) -> list[KernelTime]:
+    """Kernels by name, the longest in sum first."""
+    spans = trace.of_kind(Kind.KERNEL)
+    if not len(spans):
+        return []
+    order = np.lexsort((spans.duration_ns, spans.name))
+    names, first, counts = np.unique(spans.name[order], return_index=True, return_counts=True)
+    durations = spans.duration_ns[order]
+    totals = np.add.reduceat(durations, first)
+    medians = durations[first + counts // 2]
+    rows = [
+        KernelTime(trace.names[n], category(trace.names[n]).value, int(c), int(t), int(m))
+        for n, c, t, m in zip(names, counts, totals, medians, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -row.total_ns)
+
+
+def launch_rows(trace: Trace, device: Spans) -> tuple[Int64, Spans]:
+    """For each device span the row of the call that launched it, or -1; and the calls."""
+    calls = trace.of_kind(Kind.RUNTIME)
+    calls = calls.take(calls.correlation != NONE)
+    if not len(calls):
+        return np.full(len(device), NONE, np.int64), calls
+    order = np.argsort(calls.correlation, kind="stable")
+    keys = calls.correlation[order]
+    place = np.searchsorted(keys, device.correlation).clip(max=len(keys) - 1)
+    rows = np.where(keys[place] == device.correlation, order[place], NONE)
+    return rows.astype(np.int64), calls
+
+
+def _launch_starts(trace: Trace, device: Spans) -> Int64:
+    rows, calls = launch_rows(trace, device)
+    if not len(calls):
+        return np.full(len(device), NONE, np.int64)
+    return np.where(rows == NONE, NONE, calls.start_ns[rows])
+
+
+def _starting_in(gaps: Intervals, calls: Spans) -> Intervals:
+    """The gaps whose begin lies within one of the calls: the host waited for the device to drain
+    and could not run ahead."""
+    blocked = _union(calls)
+    if not len(gaps) or not len(blocked):
+        return EMPTY
+    place = np.searchsorted(blocked.start_ns, gaps.start_ns, side="right") - 1
+    inside = (place >= 0) & (gaps.start_ns < blocked.end_ns[np.maximum(place, 0)])
+    return Intervals(gaps.start_ns[inside], gaps.end_ns[inside])
+
+
+def _union(spans: Spans) -> Intervals:
+    return union(spans.start_ns, spans.end_ns)
+
+
+def _named(trace: Trace, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    return np.fromiter(map(test, trace.names), np.bool_, len(trace.names))
