@@ -39,6 +39,10 @@ def answer(service: Service, session: Session, request: Request) -> None:
             refusal["not_found"] = True
         session.answer(refusal)
         return
+    except Exception as error:
+        service.faults.note(str(request["want"])[:60], error)
+        session.answer({"ok": False, "error": f"a fault of the agent: {error!r:.200}"})
+        return
     if found is not None:
         session.answer({"ok": True, **found})
 

@@ -11,6 +11,7 @@ from pilotlight.agent import requests, status
 from pilotlight.agent.clients import Clients
 from pilotlight.agent.clocks import Clocks, read_pair
 from pilotlight.agent.closing import end_missing, has_ended, may_go_on, summary
+from pilotlight.agent.faults import Faults
 from pilotlight.agent.feed import publish_taken
 from pilotlight.agent.governor import Governor, own_usage
 from pilotlight.agent.hello import Control
@@ -46,6 +47,7 @@ class Service:
         self.clocks = Clocks(read_pair())
         self.jobs = Jobs(settings, place.jobs, self.clocks, self.facts())
         self.selector = selectors.DefaultSelector()
+        self.faults = Faults()
         self.probes = Probes(
             self.selector,
             listen_for_probes(place),
@@ -76,7 +78,8 @@ class Service:
             for key, mask in self.selector.select(self._wait_s(now_ns)):
                 # One that was ready may have been closed by the one before it.
                 if self.selector.get_map().get(key.fd) is key:
-                    key.data(mask)
+                    with self.faults.apart(key.fileobj):
+                        key.data(mask)
             now_ns = self.now_ns()
             self.probes.poll_due(now_ns, self.governor.pace)
             self._commit_due(now_ns)
@@ -119,6 +122,7 @@ class Service:
                 "processes": self.probes.count,
                 "refused": dict(self.probes.refused),
                 "problems": dict(self.probes.problems),
+                "faults": dict(self.faults.counts),
                 "clients_refused": self.clients.refused,
                 **status.governor_status(self.governor),
             },
@@ -174,7 +178,8 @@ class Service:
     def _commit_due(self, now_ns: int) -> None:
         for job in list(self.jobs.open.values()):
             if job.is_due(now_ns, self.governor.pace.commit_ns):
-                self._commit(job, now_ns)
+                with self.faults.apart(job.name):
+                    self._commit(job, now_ns)
 
     def _commit(self, job: Job, now_ns: int) -> None:
         taken = job.commit(now_ns, self.jobs.budget.limit_bytes)
@@ -198,13 +203,17 @@ class Service:
             self.clients.publish("status", None, [self.status()])
         facts = self.facts()
         for job in list(self.jobs.open.values()):
-            end_missing(job, now_ns)
-            if has_ended(job, now_ns):
-                self._close(job, facts)
-            else:
-                self.jobs.write_manifest(job, facts)
-                self._answer_late_finish(job, now_ns)
+            with self.faults.apart(job.name):
+                self._tick_job(job, facts, now_ns)
         self._end_if_idle(now_ns)
+
+    def _tick_job(self, job: Job, facts: AgentFacts, now_ns: int) -> None:
+        end_missing(job, now_ns)
+        if has_ended(job, now_ns):
+            self._close(job, facts)
+        else:
+            self.jobs.write_manifest(job, facts)
+            self._answer_late_finish(job, now_ns)
 
     def _apply_period(self) -> None:
         factor = self.governor.pace.period_factor

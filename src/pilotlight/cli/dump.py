@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pilotlight.agent.slice import copy_last
+from pilotlight.agent.slice import copy_last, is_slice
 from pilotlight.client import Client
 from pilotlight.errors import AgentError, NotFound, PilotlightError, UsageError
 from pilotlight.recording.places import all_recordings, find_recording, recordings_root
@@ -116,6 +116,8 @@ def _search(target: str, problem: str | None) -> _Found:
         return _Found(find_recording(target), [], 0, note)
     pids: list[int] = []
     for folder in reversed(all_recordings(recordings_root())):
+        if is_slice(folder):
+            continue
         found = [process.start.pid for process in read_processes(folder)[0]]
         if int(target) in found:
             return _Found(folder, [], 0, note)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _REFRESH_S = 1.0
 _BAR_CELLS = 12
+_FILE_COLUMNS = 160
 _STATES = (
     ("running", "█", "green"),
     ("gil_wait", "▓", "yellow"),
@@ -78,7 +79,9 @@ def _print(status: dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(view(status), soft_wrap=not console.is_terminal)
+    if not console.is_terminal:
+        console.width = _FILE_COLUMNS
+    console.print(view(status))
 
 
 def _watch(client: Client, job: str | None) -> None:
@@ -176,7 +179,7 @@ def doing(process: dict[str, Any]) -> str:
     if process["functions"]:
         name, ratio = process["functions"][0]
         return f"{name} {percent(ratio)}"
-    return process["open"][-1] if process["open"] else process["command"]
+    return str(process["open"][-1] if process["open"] else process["command"])
 
 
 def agent_line(agent: dict[str, Any]) -> str:
