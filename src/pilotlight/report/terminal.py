@@ -63,7 +63,7 @@ def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
         title_justify="left",
         box=None,
         pad_edge=False,
-        padding=(0, 1),
+        padding=(0, 2),
         collapse_padding=True,
         header_style="dim",
     )
@@ -76,7 +76,9 @@ def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
 
 
 def _add(table: Table, *cells: str) -> None:
-    table.add_row(*(Text(units.printable(cell)) for cell in cells))
+    table.add_row(
+        *(Text(units.printable(cell), no_wrap=True, overflow="ellipsis") for cell in cells)
+    )
 
 
 def _print_table(console: Console, table: Table, more: int) -> None:
