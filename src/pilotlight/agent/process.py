@@ -94,6 +94,7 @@ class Process:
         """The process is gone or has left: takes what is still in its rings."""
         if self.how_ended is None:
             self.how_ended = how
+            self.read += self.reader.read()
             self.reader.finish(now_ns)
             self._has_rows = True
 
