@@ -1,0 +1,65 @@
+"""pilotlight report: what a recording says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from pilotlight.errors import PilotlightError
+
+
+class Report:
+    name = "report"
+    help = "Say where the time of a recording went: steps, stacks, ranges, losses, own cost."
+    examples = (
+        "pilotlight report",
+        "pilotlight report my-job --html report.html",
+        "pilotlight report my-job --json | jq .steps",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "recording",
+            nargs="?",
+            metavar="RECORDING",
+            help="a folder, the name of a job or the beginning of it; the newest if left out",
+        )
+        parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
+        parser.add_argument("--json", action="store_true", help="the whole report as JSON")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from rich.console import Console
+
+        from pilotlight.recording.places import find_recording
+        from pilotlight.recording.recording import Recording
+        from pilotlight.report.report import report_of
+
+        path = find_recording(args.recording)
+        with Console(stderr=True).status(f"reading {path.name}"):
+            report = report_of(Recording.open(path))
+        if args.html:
+            from pilotlight import __version__
+            from pilotlight.report.page import page_of
+
+            _write(args.html, page_of(report, __version__))
+        if args.json:
+            from pilotlight.report.document import document_of
+
+            json.dump(document_of(report), sys.stdout, allow_nan=False)
+            print()
+        elif args.html:
+            print(f"wrote {args.html}")
+        else:
+            from pilotlight.report.terminal import print_report
+
+            print_report(report, Console(highlight=False))
+        return 0
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PilotlightError(f"{file}: {error.strerror}") from None
