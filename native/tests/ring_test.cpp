@@ -12,12 +12,14 @@ namespace {
 void a_record_lands_as_written_and_moves_the_head_by_its_size() {
   RingMemory<256> memory;
   RingWriter writer = memory.writer();
-  CHECK(writer.write_at(RecordType::kEvent, 7, event(11, 12), 99));
+  Event written = event(11, 12);
+  written.header.flags = 0x81;
+  CHECK(writer.write_at(RecordType::kEvent, 7, written, 99));
   CHECK_EQUAL(memory.head(), sizeof(Event));
   Event read = as<Event>(memory.drain().at(0));
   CHECK_EQUAL(read.header.size, sizeof(Event));
   CHECK_EQUAL(read.header.type, RecordType::kEvent);
-  CHECK_EQUAL(read.header.flags, 0);
+  CHECK_EQUAL(read.header.flags, 0x81);
   CHECK_EQUAL(read.header.id, 7);
   CHECK_EQUAL(read.header.ticks, 99);
   CHECK_EQUAL(read.words[0], 11);

@@ -1,0 +1,88 @@
+"""Builds the C++ test programs, as they are and with mistakes put in."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NATIVE = ROOT / "native"
+BUILD_SECONDS = 600
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str, str], Path]:
+    """program(target, compiler) builds one target of native/tests and returns its path."""
+
+    def build(target: str, compiler: str) -> Path:
+        for tool in ("cmake", compiler):
+            if shutil.which(tool) is None:
+                pytest.skip(f"{tool} is not installed")
+        folder = ROOT / "build" / f"native-tests-{compiler}"
+        finish(["cmake", "-S", NATIVE / "tests", "-B", folder,
+                f"-DCMAKE_CXX_COMPILER={compiler}"])  # fmt: skip
+        finish(["cmake", "--build", folder, "--target", target, "-j2"])
+        return folder / target
+
+    return build
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A program of native/tests compiled against code with one mistake in it.
+
+    `old` stands exactly once in the file of native/ and becomes `new`.
+    """
+
+    folder: Path
+
+    def build(self, source: str, file: str, old: str, new: str, flags: Sequence[str]) -> Path:
+        if shutil.which("clang++") is None:
+            pytest.skip("clang++ is not installed")
+        for stage in ("ring", "drain"):
+            shutil.copytree(NATIVE / stage, self.folder / stage)
+        text = (self.folder / file).read_text()
+        assert text.count(old) == 1, f"{file} has changed: {old!r}"
+        (self.folder / file).write_text(text.replace(old, new))
+        made = self.folder / "mutant"
+        finish(["clang++", "-std=c++17", "-O1", "-g", "-pthread", "-Wno-everything",
+                *flags,
+                f"-I{self.folder}", f"-I{NATIVE / 'tests'}", NATIVE / "tests" / source,
+                *self._needed(source), "-o", made])  # fmt: skip
+        return made
+
+    def _needed(self, source: str) -> list[Path]:
+        # ring.h alone needs nothing; the bindings need Python, and nothing here does.
+        if source == "ring_test.cpp":
+            return []
+        found = [*(self.folder / "ring").glob("*.cpp"), *(self.folder / "drain").glob("*.cpp")]
+        return sorted(path for path in found if path.name != "module.cpp")
+
+
+@pytest.fixture
+def mutant(tmp_path: Path) -> Mutant:
+    return Mutant(tmp_path)
+
+
+@pytest.fixture
+def run() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """run(command...) to its end, at most two minutes."""
+
+    def to_its_end(*command: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, timeout=120
+        )
+
+    return to_its_end
+
+
+def finish(command: Sequence[object]) -> None:
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=BUILD_SECONDS
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
