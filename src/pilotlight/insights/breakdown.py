@@ -139,11 +139,8 @@ def sync_calls(trace: Trace) -> Spans:
     return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
 
 
-def breakdown(trace: Trace) -> Breakdown | None:
+def breakdown(trace: Trace, line: Timeline) -> Breakdown:
     """Of the whole trace, from the first to the last device activity."""
-    line = timeline(trace)
-    if line is None:
-        return None
     return _rows(trace.rank, line, [None], np.array([line.start_ns]), np.array([line.end_ns]))[0]
 
 

@@ -1,0 +1,151 @@
+"""pilotlight.analyze: findings and tables from traces, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pilotlight.errors import UsageError
+from pilotlight.insights.breakdown import Breakdown, kernel_times
+from pilotlight.insights.catalogue import RULES, Diagnosis, diagnose, plugin_rules
+from pilotlight.insights.job import Job, job_of
+from pilotlight.trace.problem import Problem
+from pilotlight.trace.reader import read_traces
+
+TABLES = ("findings", "ranks", "steps", "kernels")
+_STYLE = "font:14px system-ui;max-width:70em;border-collapse:collapse"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What the traces say; `table(name)` for each of TABLES, `frame(name)` as a data frame."""
+
+    job: Job
+    diagnosis: Diagnosis
+    problems: tuple[Problem, ...]
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a table as dictionaries with the same keys."""
+        if name == "findings":
+            return [dataclasses.asdict(finding) for finding in self.diagnosis.findings]
+        if name == "ranks":
+            return [_row(view.whole) for view in self.job.ranks]
+        if name == "steps":
+            return [_row(step) for view in self.job.ranks for step in view.steps]
+        if name == "kernels":
+            return [
+                {"rank": view.rank, **dataclasses.asdict(row)}
+                for view in self.job.ranks
+                for row in kernel_times(view.trace)
+            ]
+        raise UsageError(f"no table {name!r}: one of {', '.join(TABLES)}")
+
+    def frame(self, name: str) -> Any:
+        """The table as a data frame of polars, or of pandas where that is what is installed."""
+        rows = self.table(name)
+        for library in ("polars", "pandas"):
+            try:
+                module = __import__(library)
+            except ImportError:
+                continue
+            return module.DataFrame(rows)
+        raise UsageError("data frames need polars or pandas: pip install polars")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "step_ns": self.job.step_ns if self.job.ranks else None,
+            "traces": [
+                {
+                    "source": trace.source,
+                    "format": trace.format,
+                    "rank": trace.rank,
+                    "world_size": trace.world_size,
+                    "devices": list(trace.devices[:1]),
+                    "spans": len(trace.spans),
+                    "unused_events": trace.skipped,
+                }
+                for trace in self.job.traces
+            ],
+            "findings": self.table("findings"),
+            "not_checked": [dataclasses.asdict(row) for row in self.diagnosis.not_checked],
+            "ranks": self.table("ranks"),
+            "steps": self.table("steps"),
+            "problems": [str(problem) for problem in self.problems],
+        }
+
+    def to_html(self) -> str:
+        """A page that needs nothing else."""
+        body = self._repr_html_()
+        return f'<!doctype html><meta charset="utf-8"><title>pilotlight</title>{body}'
+
+    def _repr_html_(self) -> str:
+        parts = [f'<div style="{_STYLE}">']
+        for finding in self.diagnosis.findings:
+            gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
+            evidence = "".join(f"<li>{html.escape(text)}</li>" for text in finding.evidence)
+            parts.append(
+                f"<h3>{html.escape(finding.title)}</h3><p>rank {finding.rank}, gain {gain} of the"
+                f" step, confidence {finding.confidence}</p><ul>{evidence}</ul>"
+                f"<p>Do: {html.escape(finding.fix)}</p>"
+            )
+        if not self.diagnosis.findings:
+            parts.append("<p>Nothing found.</p>")
+        parts.append(_html_table([_flat(view.whole) for view in self.job.ranks]))
+        missing = "".join(
+            f"<li>{row.rule} {html.escape(row.cause)}: {html.escape(row.missing)}</li>"
+            for row in self.diagnosis.not_checked
+        )
+        parts.append(f"<details><summary>Not checked</summary><ul>{missing}</ul></details></div>")
+        return "".join(parts)
+
+
+def analyze(
+    paths: str | Path | Sequence[str | Path],
+    processes: int = 1,
+    progress: Callable[[Path], None] = lambda path: None,
+) -> Analysis:
+    """Reads traces as the ranks of one job and diagnoses it.
+
+    What is wrong with the input is in `problems`; only a path that does not exist raises.
+    """
+    chosen = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    found = read_traces([Path(path) for path in chosen], processes, progress)
+    job = job_of(found.traces)
+    return Analysis(job, diagnose(job, (*RULES, *plugin_rules())), found.problems)
+
+
+def _row(row: Breakdown) -> dict[str, Any]:
+    return {**dataclasses.asdict(row), "overlap_ratio": row.overlap_ratio}
+
+
+def _flat(row: Breakdown) -> dict[str, str]:
+    cells = {
+        "rank": str(row.rank),
+        "window ms": f"{row.window_ns / 1e6:.2f}",
+        "compute": _percent(row.compute_ns, row.window_ns),
+        "exposed communication": _percent(row.exposed_communication_ns, row.window_ns),
+        "exposed copies": _percent(row.exposed_copy_ns, row.window_ns),
+        "idle": _percent(row.idle_ns, row.window_ns),
+    }
+    for cause, value in row.idle_by_cause_ns.items():
+        cells[cause] = _percent(value, row.window_ns)
+    return cells
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def _html_table(rows: list[dict[str, str]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{html.escape(key)}</th>" for key in rows[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in row.values()) + "</tr>"
+        for row in rows
+    )
+    return f"<table border=1 cellpadding=4><tr>{head}</tr>{body}</table>"

@@ -1,0 +1,139 @@
+"""pilotlight analyze: what makes a job slow, from its traces."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pilotlight.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pilotlight.analysis import Analysis
+
+SHOWN_RANKS = 16
+
+
+class Analyze:
+    name = "analyze"
+    help = "Say what makes a job slow, from traces of torch.profiler or Nsight Systems"
+    examples = (
+        "pilotlight analyze trace.json.gz",
+        "pilotlight analyze traces/ --html report.html",
+        "pilotlight analyze rank*.json.gz --json | jq '.findings[].title'",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("paths", nargs="+", type=Path, help="files or folders, one job")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from pilotlight.analysis import analyze
+
+        with _Progress(quiet=args.json) as progress:
+            found = analyze(args.paths, os.cpu_count() or 1, progress.show)
+        for problem in found.problems:
+            print(f"pilotlight: {problem}", file=sys.stderr)
+        if args.html:
+            try:
+                args.html.write_text(found.to_html(), encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"{args.html}: cannot write: {error.strerror}") from None
+        if args.json:
+            print(json.dumps(found.to_dict()))
+        else:
+            _print(found)
+        return 2 if found.problems else 0
+
+
+class _Progress:
+    """A line on the terminal for each file that was read, gone at the end."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._shown = sys.stderr.isatty() and not quiet
+        self._count = 0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown and self._count:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def show(self, path: Path) -> None:
+        self._count += 1
+        if self._shown:
+            line = f"\r\x1b[K{self._count} files read, {path.name}"
+            print(line, end="", file=sys.stderr, flush=True)
+
+
+def _print(found: Analysis) -> None:
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    if not found.job.ranks:
+        console.print("No device activity in these traces.")
+    else:
+        _print_breakdown(found, console)
+    for number, finding in enumerate(found.diagnosis.findings, 1):
+        gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
+        console.print(f"\n[bold]{number}. {finding.title}[/bold]")
+        console.print(f"   gain        {gain} of the step ({finding.confidence} confidence)")
+        console.print(f"   where       rank {finding.rank}, {finding.place}", markup=False)
+        for text in finding.evidence:
+            console.print(f"   evidence    {text}", markup=False)
+        for span in finding.spans[:2]:
+            at = f"{span.start_ns} ns, {span.duration_ns / 1e6:.2f} ms"
+            console.print(f"   look at     {span.name[:60]} rank {span.rank} at {at}", markup=False)
+        console.print(f"   do          {finding.fix}   [dim]({finding.rule})[/dim]")
+    if not found.diagnosis.findings and found.job.ranks:
+        console.print("\nNothing found that would gain 0.5 % of the step.")
+    if len(found.diagnosis.findings) > 1:
+        console.print("\n[dim]Gains of several findings overlap and do not add up.[/dim]")
+    if found.diagnosis.not_checked:
+        console.print("\n[dim]Not checked:[/dim]")
+        for row in found.diagnosis.not_checked:
+            console.print(f"   {row.rule} {row.cause}: {row.missing}", style="dim", markup=False)
+
+
+def _print_breakdown(found: Analysis, console: Console) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    heads = (
+        "rank",
+        "window",
+        "compute",
+        "exposed comm",
+        "exposed copies",
+        "idle",
+        "idle because of",
+    )
+    for head in heads:
+        table.add_column(head, justify="left" if head == heads[-1] else "right")
+    for view in found.job.ranks[:SHOWN_RANKS]:
+        row = view.whole
+        window_ns = row.window_ns or 1
+        parts = (row.compute_ns, row.exposed_communication_ns, row.exposed_copy_ns, row.idle_ns)
+        causes = sorted(row.idle_by_cause_ns.items(), key=lambda item: -item[1])
+        named = [
+            f"{name} {100 * ns / window_ns:.1f} %" for name, ns in causes if ns > 0.005 * window_ns
+        ]
+        table.add_row(
+            str(row.rank),
+            f"{row.window_ns / 1e6:.1f} ms",
+            *(f"{100 * part / window_ns:.1f} %" for part in parts),
+            ", ".join(named),
+        )
+    console.print(table)
+    if len(found.job.ranks) > SHOWN_RANKS:
+        console.print(f"... and {len(found.job.ranks) - SHOWN_RANKS} ranks more (--json)")
+    steps = found.job.step_count
+    if steps:
+        console.print(f"{steps} steps, {found.job.step_ns / 1e6:.2f} ms each (median)")

@@ -1,0 +1,180 @@
+"""Rules about kernels: number formats, attention, and kernels slower than on other ranks."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from pilotlight.insights.breakdown import KernelTime, kernel_times
+from pilotlight.insights.finding import Finding, SpanReference, Verdict, percent
+from pilotlight.insights.job import Job, RankView
+from pilotlight.insights.kernel import Category, is_fp32_without_tensor_cores
+from pilotlight.model.hardware import Gpu, find_gpu
+from pilotlight.trace.trace import Kind
+
+FP32_RATIO = 0.10
+EFFICIENCY = 0.85
+ATTENTION_RATIO = 0.03
+SLOW_KERNEL_RATIO = 1.10
+SLOW_KERNELS = 3
+MIN_LAUNCHES = 5
+
+_BATCHED = re.compile(r"^aten::(?:bmm|baddbmm|matmul)$")
+_SOFTMAX = re.compile(r"^aten::_?softmax$")
+
+
+def fp32_without_tensor_cores(job: Job) -> Verdict:
+    """A14: matrix products and convolutions in fp32 where tensor cores could do them."""
+    known = [(view, gpu) for view in job.ranks if (gpu := _gpu(view)) is not None]
+    if not known:
+        return Verdict(missing="the GPU's model is not in the trace or not in the hardware table")
+    findings = []
+    for view, gpu in known:
+        rows = [
+            row
+            for row in kernel_times(view.trace)
+            if row.category in (Category.GEMM.value, Category.CONVOLUTION.value)
+            and is_fp32_without_tensor_cores(row.name)
+        ]
+        ratio = _share(view, rows)
+        fast, slow = _tensor_peak(gpu), gpu.peak("fp32")
+        if ratio <= FP32_RATIO or fast is None or slow is None:
+            continue
+        high = ratio * max(0.0, 1 - slow / (EFFICIENCY * fast))
+        findings.append(
+            Finding(
+                rule="A14",
+                cause="fp32",
+                title="Matrix products in fp32 leave the tensor cores idle",
+                rank=view.rank,
+                place=rows[0].name[:60],
+                evidence=(
+                    f"fp32 products and convolutions: {percent(ratio)} of the step",
+                    f"{gpu.name}: {slow:g} TFLOP/s in fp32, {fast:g} on tensor cores",
+                ),
+                fix=_tensor_core_fix(gpu),
+                gain_low_ratio=high / 3,
+                gain_high_ratio=high,
+                confidence="medium",
+                spans=_longest(view, rows[0]),
+            )
+        )
+    return Verdict(findings)
+
+
+def unfused_attention(job: Job) -> Verdict:
+    """A18: softmax between two batched products instead of one fused kernel."""
+    if not any(len(view.trace.of_kind(Kind.OPERATOR)) for view in job.ranks):
+        return Verdict(missing="no operators in the trace")
+    findings = []
+    for view in job.ranks:
+        rows = kernel_times(view.trace)
+        fused = any(row.category == Category.ATTENTION.value for row in rows)
+        names = view.trace.names
+        used = {names[i] for i in np.unique(view.trace.of_kind(Kind.OPERATOR).name)}
+        batched = any(_BATCHED.match(name) for name in used)
+        softmax = [row for row in rows if row.category == Category.SOFTMAX.value]
+        ratio = _share(view, softmax)
+        if fused or not batched or not any(map(_SOFTMAX.match, used)) or ratio < ATTENTION_RATIO:
+            continue
+        findings.append(
+            Finding(
+                rule="A18",
+                cause="attention",
+                title="Attention is not fused",
+                rank=view.rank,
+                place="attention",
+                evidence=(
+                    f"softmax kernels: {percent(ratio)} of the step, between batched products",
+                    "no fused attention kernel in the trace",
+                ),
+                fix="torch.nn.functional.scaled_dot_product_attention or FlashAttention",
+                gain_low_ratio=ratio / 2,
+                gain_high_ratio=min(1.0, 2 * ratio),
+                confidence="low",
+                spans=_longest(view, softmax[0]),
+            )
+        )
+    return Verdict(findings)
+
+
+def slow_device(job: Job) -> Verdict:
+    """A23: the same kernels take longer on one rank than on the others."""
+    if len(job.ranks) < 3:
+        return Verdict(missing="needs the traces of three ranks or more")
+    medians = {view.rank: _medians(view) for view in job.ranks}
+    findings = []
+    for view in job.ranks:
+        ratios, slow_ns = [], 0.0
+        for name, (median_ns, total_ns) in medians[view.rank].items():
+            others = [m[name][0] for r, m in medians.items() if r != view.rank and name in m]
+            if len(others) < 2 or median_ns <= 0:
+                continue
+            usual = float(np.median(others))
+            spread = max(others) - min(others)
+            ratio = median_ns / usual if usual else 1.0
+            ratios.append((ratio, total_ns, name))
+            if ratio > SLOW_KERNEL_RATIO and median_ns - usual > 2 * spread:
+                slow_ns += total_ns * (1 - 1 / ratio)
+        slow = [row for row in ratios if row[0] > SLOW_KERNEL_RATIO]
+        weight = sum(row[1] for row in ratios)
+        if len(slow) < SLOW_KERNELS or sum(row[1] for row in slow) < 0.5 * weight or not slow_ns:
+            continue
+        gain = slow_ns / view.whole.window_ns
+        worst = max(slow, key=lambda row: row[1])
+        typical = float(np.average([r[0] for r in ratios], weights=[r[1] for r in ratios]))
+        findings.append(
+            Finding(
+                rule="A23",
+                cause="slow_gpu",
+                title="The device of this rank is slower than the others",
+                rank=view.rank,
+                place=worst[2][:60],
+                evidence=(
+                    f"the same kernels take {typical:.2f} times as long as on the other ranks",
+                    f"{len(slow)} of {len(ratios)} kernels are more than 10 % slower",
+                ),
+                fix="look at clocks, temperature, power cap, ECC and XID errors; drain the node",
+                gain_low_ratio=gain * 0.8,
+                gain_high_ratio=gain,
+                confidence="high",
+            )
+        )
+    return Verdict(findings)
+
+
+def _gpu(view: RankView) -> Gpu | None:
+    return find_gpu(view.trace.devices[0]) if view.trace.devices else None
+
+
+def _tensor_peak(gpu: Gpu) -> float | None:
+    """The format that needs the least change: tf32 where the GPU has it."""
+    return gpu.peak("tf32") or gpu.peak("fp16")
+
+
+def _tensor_core_fix(gpu: Gpu) -> str:
+    if gpu.peak("tf32"):
+        return "torch.set_float32_matmul_precision('high') or bf16 autocast; check the loss"
+    return "fp16 autocast with a GradScaler; check the loss"
+
+
+def _share(view: RankView, rows: list[KernelTime]) -> float:
+    return sum(row.total_ns for row in rows) / view.whole.window_ns
+
+
+def _medians(view: RankView) -> dict[str, tuple[float, float]]:
+    return {
+        row.name: (row.median_ns, row.total_ns)
+        for row in kernel_times(view.trace)
+        if row.category != Category.COMMUNICATION.value and row.count >= MIN_LAUNCHES
+    }
+
+
+def _longest(view: RankView, row: KernelTime) -> tuple[SpanReference, ...]:
+    number = view.trace.names.index(row.name)
+    spans = view.device.take(view.device.name == number)
+    return tuple(
+        SpanReference(view.rank, row.name, int(spans.start_ns[i]), int(spans.duration_ns[i]))
+        for i in np.argsort(-spans.duration_ns)[:3]
+    )

@@ -1,0 +1,127 @@
+"""Rules about what comes into the device: the loader and the copies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pilotlight.insights.breakdown import Idle, loader_waits
+from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
+from pilotlight.insights.job import Job, RankView
+from pilotlight.trace.interval import Intervals, union
+from pilotlight.trace.trace import Int64, Kind, UInt32
+
+LOADER_RATIO = 0.05
+LOADER_HIGH_RATIO = 0.15
+COPY_RATIO = 0.05
+
+# Work that is moved off the critical path still shares cores, memory and links with what stays on
+# it, and slows that down by up to this part.
+CONTENTION_RATIO = 0.3
+
+# Pageable memory is copied twice, through a pinned buffer of the driver.
+PAGEABLE_PENALTY = 2.0
+
+
+def loader_bound(job: Job) -> Verdict:
+    """A08: the device idles while the host waits for the next batch."""
+    waits = {view.rank: loader_waits(view.trace) for view in job.ranks}
+    if not any(len(intervals) for intervals in waits.values()):
+        return Verdict(missing="no span of a data loader")
+    findings = []
+    for view in job.ranks:
+        ratio = view.idle_ratio(Idle.LOADER.value)
+        if ratio <= LOADER_RATIO:
+            continue
+        per_step = [row.idle_by_cause_ns[Idle.LOADER.value] for row in view.steady]
+        findings.append(
+            Finding(
+                rule="A08",
+                cause="loader",
+                title="The device waits for the data loader",
+                rank=view.rank,
+                place="data loader",
+                evidence=(
+                    f"the device idles while the loader works: {percent(ratio)} of the step",
+                    f"{milliseconds(min(per_step))} to {milliseconds(max(per_step))} in steps of"
+                    f" {milliseconds(view.step_ns)}",
+                ),
+                fix="more loader workers, prefetch_factor, persistent_workers, pin_memory",
+                gain_low_ratio=ratio * (1 - CONTENTION_RATIO),
+                gain_high_ratio=ratio,
+                confidence="high" if ratio > LOADER_HIGH_RATIO else "medium",
+                spans=_longest(view.rank, "data loader", waits[view.rank]),
+            )
+        )
+    return Verdict(findings)
+
+
+def exposed_copies(job: Job) -> Verdict:
+    """A11: copies that nothing hides, from pageable memory or not."""
+    findings = []
+    for view in job.ranks:
+        copies = view.device.take(view.device.kind == Kind.MEMCPY)
+        if not len(copies):
+            continue
+        exposed = view.line.copies - view.line.compute - view.line.communication
+        start_ns, end_ns = view.steady_window()
+        total_ns = end_ns - start_ns
+        bounds = np.array([start_ns]), np.array([end_ns])
+        ratio = float(exposed.within_ns(*bounds)[0]) / total_ns
+        if ratio <= COPY_RATIO:
+            continue
+        names = [view.trace.names[name] for name in copies.name]
+        pageable = np.array(["Pageable" in name for name in names])
+        of_pageable = union(copies.start_ns[pageable], copies.end_ns[pageable]) & exposed
+        pageable_ratio = float(of_pageable.within_ns(*bounds)[0]) / total_ns
+        findings.append(_copy_finding(view, ratio, pageable_ratio, exposed))
+    return Verdict(findings)
+
+
+def _copy_finding(
+    view: RankView, ratio: float, pageable_ratio: float, exposed: Intervals
+) -> Finding:
+    copies = view.device.take(view.device.kind == Kind.MEMCPY)
+    by_name = _by_direction(view, copies.name, copies.duration_ns, copies.bytes)
+    # Hidden behind the rest at best: the longer of the two remains.
+    hidden_ratio = min(ratio, 1 - ratio)
+    if pageable_ratio > ratio / 2:
+        low = pageable_ratio * (1 - 1 / PAGEABLE_PENALTY)
+        title = "Copies from pageable memory hold up the device"
+        fix = "pin_memory=True and non_blocking=True, copy on a stream of its own"
+    else:
+        low = hidden_ratio * (1 - CONTENTION_RATIO)
+        title = "Copies that nothing overlaps take much of the step"
+        fix = "keep the data on the device, or prefetch it on a stream of its own"
+    return Finding(
+        rule="A11",
+        cause="copies",
+        title=title,
+        rank=view.rank,
+        place=by_name[0].split(":")[0],
+        evidence=(f"exposed copies: {percent(ratio)} of the step", *by_name[:3]),
+        fix=fix,
+        gain_low_ratio=min(low, ratio),
+        gain_high_ratio=ratio,
+        confidence="high",
+        spans=_longest(view.rank, "copy", exposed),
+    )
+
+
+def _by_direction(view: RankView, name: UInt32, duration_ns: Int64, size: Int64) -> list[str]:
+    rows = []
+    for number in np.unique(name):
+        mine = name == number
+        total_ns = int(duration_ns[mine].sum())
+        total_bytes = int(size[mine].clip(min=0).sum())
+        rate = f", {total_bytes / total_ns:.1f} GB/s" if total_bytes and total_ns else ""
+        text = f"{view.trace.names[number]}: {int(mine.sum())} in {milliseconds(total_ns)}{rate}"
+        rows.append((total_ns, text))
+    return [text for _, text in sorted(rows, reverse=True)]
+
+
+def _longest(rank: int, name: str, intervals: Intervals) -> tuple[SpanReference, ...]:
+    lengths = intervals.lengths_ns()
+    return tuple(
+        SpanReference(rank, name, int(intervals.start_ns[i]), int(lengths[i]))
+        for i in np.argsort(-lengths)[:3]
+    )

@@ -1,0 +1,67 @@
+"""What a rule says: cause, place, evidence, fix, gain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pilotlight.insights.job import Job
+
+SHOWN_FROM_RATIO = 0.005
+
+
+@dataclass(frozen=True)
+class SpanReference:
+    """A span to look at in a timeline."""
+
+    rank: int
+    name: str
+    start_ns: int
+    duration_ns: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Gains are parts of the step time, as an interval; those of several findings never add up."""
+
+    rule: str
+    cause: str
+    title: str
+    rank: int | None
+    place: str
+    evidence: tuple[str, ...]
+    fix: str
+    gain_low_ratio: float
+    gain_high_ratio: float
+    confidence: str
+    spans: tuple[SpanReference, ...] = ()
+
+    @property
+    def gain_ratio(self) -> float:
+        return (self.gain_low_ratio + self.gain_high_ratio) / 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of one rule: findings, or why it could not look."""
+
+    findings: Sequence[Finding] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`explains` are the rules whose findings this one makes superfluous on the same ranks."""
+
+    identity: str
+    cause: str
+    check: Callable[[Job], Verdict]
+    explains: tuple[str, ...] = ()
+
+
+def percent(ratio: float) -> str:
+    return f"{100 * ratio:.1f} %"
+
+
+def milliseconds(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e6:.2f} ms"

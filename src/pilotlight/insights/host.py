@@ -1,0 +1,281 @@
+"""Rules about the host: launches, synchronisation, garbage collection, allocation."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from pilotlight.insights.breakdown import Idle, sync_calls
+from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
+from pilotlight.insights.job import Job, RankView
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans
+
+SHORT_KERNEL_NS = 10_000
+LAUNCH_IDLE_RATIO = 0.15
+LAUNCH_CALL_RATIO = 0.10
+QUEUE_EMPTY_NS = 5_000
+HOST_IDLE_RATIO = 0.10
+SYNC_RATIO = 0.02
+SYNC_PER_LAUNCH = 0.5
+ALLOCATION_NS_PER_STEP = 10_000_000
+
+_ALLOCATION = re.compile(r"^(?:cuda|hip)(?:Malloc|Free|HostAlloc|FreeHost)(?!Async)")
+_LAUNCH = re.compile(r"Launch|MemcpyAsync|MemsetAsync")
+
+
+def launch_bound(job: Job) -> Verdict:
+    """A01: many short kernels, each launched only after the one before has ended."""
+    if not any((view.launch != NONE).any() for view in job.ranks):
+        return Verdict(missing="no launch calls that belong to the kernels")
+    findings = []
+    for view in job.ranks:
+        kernels = view.device.kind == Kind.KERNEL
+        if not kernels.any():
+            continue
+        median_ns = float(np.median(view.device.duration_ns[kernels]))
+        issue_ns = _median_issue_ns(view, kernels)
+        host = view.idle_ratio(Idle.HOST.value)
+        idle = sum(row.idle_ns for row in view.steady) / view.steady_ns
+        calls = _launch_call_ratio(view)
+        if (
+            median_ns >= SHORT_KERNEL_NS
+            or idle <= LAUNCH_IDLE_RATIO
+            or issue_ns >= QUEUE_EMPTY_NS
+            or calls <= LAUNCH_CALL_RATIO
+        ):
+            continue
+        findings.append(
+            Finding(
+                rule="A01",
+                cause="launch",
+                title="Many short kernels: the device waits for launches",
+                rank=view.rank,
+                place="host",
+                evidence=(
+                    f"half of the kernels take less than {median_ns / 1000:.1f} µs",
+                    f"half of them begin within {issue_ns / 1000:.1f} µs of their launch call",
+                    f"launch calls {percent(calls)} of the step, idle before launches"
+                    f" {percent(host)}",
+                ),
+                fix="CUDA graphs, torch.compile(mode='reduce-overhead'), larger micro-batches",
+                gain_low_ratio=host / 2,
+                gain_high_ratio=host,
+                confidence="high",
+            )
+        )
+    return Verdict(findings)
+
+
+def host_bound(job: Job) -> Verdict:
+    """A02: the device waits for the host, for no reason that another rule names."""
+    if not any((view.launch != NONE).any() for view in job.ranks):
+        return Verdict(missing="no launch calls that belong to the kernels")
+    findings = []
+    for view in job.ranks:
+        ratio = view.idle_ratio(Idle.HOST.value)
+        if ratio <= HOST_IDLE_RATIO:
+            continue
+        busy = _host_operators_during(view)
+        evidence = [f"the device idles until the next launch: {percent(ratio)} of the step"]
+        evidence += [f"in these gaps the host is in {name}: {share}" for name, share in busy]
+        findings.append(
+            Finding(
+                rule="A02",
+                cause="host",
+                title="The host launches too late",
+                rank=view.rank,
+                place=busy[0][0] if busy else "host",
+                evidence=tuple(evidence),
+                fix="torch.compile, less Python on the step's path, fewer CPU neighbours",
+                gain_low_ratio=ratio / 2,
+                gain_high_ratio=ratio,
+                confidence="medium",
+            )
+        )
+    return Verdict(findings)
+
+
+def sync_points(job: Job) -> Verdict:
+    """A03: the host waits for the device to drain and can then not run ahead."""
+    if not any(len(view.calls) for view in job.ranks):
+        return Verdict(missing="no runtime calls in the trace")
+    findings = []
+    for view in job.ranks:
+        ratio = view.idle_ratio(Idle.SYNC.value)
+        calls = sync_calls(view.trace)
+        launches = int((view.launch != NONE).sum())
+        debug = launches > 0 and len(calls) / launches >= SYNC_PER_LAUNCH
+        if ratio < SYNC_RATIO:
+            continue
+        where = _callers(view, calls)
+        steps = max(1, len(view.steps))
+        evidence = [
+            f"idle after synchronisation: {percent(ratio)} of the step",
+            f"{len(calls) / steps:.0f} blocking calls a step",
+            *where,
+        ]
+        fix = "log every k steps, copy without blocking to pinned memory, torch.where"
+        if debug:
+            evidence.append(f"{len(calls)} blocking calls for {launches} launches")
+            fix = "unset CUDA_LAUNCH_BLOCKING and anomaly detection"
+        longest = np.argsort(-calls.duration_ns)[:3]
+        findings.append(
+            Finding(
+                rule="A03",
+                cause="sync",
+                title="The host stops at synchronisation points",
+                rank=view.rank,
+                place=where[0] if where else "host",
+                evidence=tuple(evidence),
+                fix=fix,
+                gain_low_ratio=ratio / 2,
+                gain_high_ratio=ratio,
+                confidence="high" if debug else "medium",
+                spans=_references(view, calls, longest),
+            )
+        )
+    return Verdict(findings)
+
+
+def garbage_collection(job: Job) -> Verdict:
+    """A04: collections of Python's garbage stop the host, on every rank at another time."""
+    pauses = {view.rank: view.trace.of_kind(Kind.GC) for view in job.ranks}
+    if not any(len(spans) for spans in pauses.values()):
+        return Verdict(missing="no garbage-collection events (record_python_gc_info)")
+    findings = []
+    for view in job.ranks:
+        ratio = view.idle_ratio(Idle.GC.value)
+        spans = pauses[view.rank]
+        if ratio < SYNC_RATIO / 2 or not len(spans):
+            continue
+        longest = np.argsort(-spans.duration_ns)[:3]
+        findings.append(
+            Finding(
+                rule="A04",
+                cause="gc",
+                title="Garbage collection stops the host",
+                rank=view.rank,
+                place="Python",
+                evidence=(
+                    f"the device idles during collections: {percent(ratio)} of the step",
+                    f"{len(spans)} collections, the longest"
+                    f" {milliseconds(int(spans.duration_ns.max()))}",
+                ),
+                fix="gc.freeze() after the start, gc.disable() and collect every 1000 steps",
+                gain_low_ratio=ratio * 0.8,
+                gain_high_ratio=ratio,
+                confidence="high",
+                spans=_references(view, spans, longest),
+            )
+        )
+    return Verdict(findings)
+
+
+def allocation(job: Job) -> Verdict:
+    """A35: memory is taken from and given back to the driver within the steps."""
+    if not any(len(view.calls) for view in job.ranks):
+        return Verdict(missing="no runtime calls in the trace")
+    findings = []
+    for view in job.ranks:
+        if not view.steps:
+            continue
+        start_ns, end_ns = view.steady_window()
+        calls = _calls(view, _ALLOCATION)
+        calls = calls.take((calls.start_ns >= start_ns) & (calls.start_ns < end_ns))
+        total_ns = int(calls.duration_ns.sum())
+        ratio = total_ns / view.steady_ns
+        if total_ns / len(view.steady) <= ALLOCATION_NS_PER_STEP:
+            continue
+        longest = np.argsort(-calls.duration_ns)[:3]
+        findings.append(
+            Finding(
+                rule="A35",
+                cause="allocation",
+                title="Memory is allocated from the driver in every step",
+                rank=view.rank,
+                place=view.trace.names[calls.name[longest[0]]],
+                evidence=(f"{len(calls)} calls, {percent(ratio)} of the step",),
+                fix="expandable_segments:True, no torch.cuda.empty_cache(), fixed shapes",
+                gain_low_ratio=ratio / 2,
+                gain_high_ratio=ratio,
+                confidence="medium",
+                spans=_references(view, calls, longest),
+            )
+        )
+    return Verdict(findings)
+
+
+def _median_issue_ns(view: RankView, kernels: Bool) -> float:
+    known = kernels & (view.launch != NONE)
+    if not known.any():
+        return float("inf")
+    rows = view.launch[known]
+    ends = view.calls.start_ns[rows] + view.calls.duration_ns[rows]
+    return float(np.median(np.maximum(view.device.start_ns[known] - ends, 0)))
+
+
+def _launch_call_ratio(view: RankView) -> float:
+    calls = _calls(view, _LAUNCH)
+    start_ns, end_ns = view.steady_window()
+    inside = (calls.start_ns >= start_ns) & (calls.start_ns < end_ns)
+    return float(calls.duration_ns[inside].sum()) / max(1, end_ns - start_ns)
+
+
+def _calls(view: RankView, pattern: re.Pattern[str]) -> Spans:
+    names = view.trace.names
+    wanted = np.fromiter((bool(pattern.search(n)) for n in names), np.bool_, len(names))
+    spans = view.trace.spans
+    return spans.take(wanted[spans.name] & (spans.kind == Kind.RUNTIME))
+
+
+def _host_operators_during(view: RankView) -> list[tuple[str, str]]:
+    """The outermost operators that the host spends the gaps in, with their share of the gaps."""
+    gaps = view.line.idle[Idle.HOST]
+    spans = view.trace.of_kind(Kind.OPERATOR, Kind.ANNOTATION)
+    steps = set(np.flatnonzero([n.startswith("ProfilerStep") for n in view.trace.names]))
+    spans = spans.take(~np.isin(spans.name, list(steps)))
+    if not len(spans) or not gaps.total_ns():
+        return []
+    inside = gaps.within_ns(spans.start_ns, spans.end_ns)
+    # Nested operators would count twice: only what no earlier span of the same lane covers.
+    order = np.lexsort((-spans.duration_ns, spans.start_ns, spans.lane))
+    end_ns, lane = spans.end_ns[order], spans.lane[order].astype(np.int64)
+    shifted = end_ns - end_ns.min() + lane * (int(end_ns.max() - end_ns.min()) + 1)
+    before = np.concatenate(([-1], np.maximum.accumulate(shifted)[:-1]))
+    outermost = order[shifted > before]
+    totals = np.bincount(spans.name[outermost], inside[outermost], len(view.trace.names))
+    top = [i for i in np.argsort(-totals)[:3] if totals[i] > 0.05 * gaps.total_ns()]
+    return [(view.trace.names[i], percent(totals[i] / gaps.total_ns())) for i in top]
+
+
+def _callers(view: RankView, calls: Spans) -> list[str]:
+    """The innermost operators around the longest blocking calls."""
+    operators = view.trace.of_kind(Kind.OPERATOR, Kind.ANNOTATION)
+    found: list[str] = []
+    for i in np.argsort(-calls.duration_ns)[:20]:
+        around = (
+            (operators.lane == calls.lane[i])
+            & (operators.start_ns <= calls.start_ns[i])
+            & (operators.end_ns >= calls.start_ns[i] + calls.duration_ns[i])
+        )
+        rows = np.flatnonzero(around)
+        call = view.trace.names[calls.name[i]]
+        if len(rows):
+            inner = rows[np.argmin(operators.duration_ns[rows])]
+            call = f"{call} in {view.trace.names[operators.name[inner]]}"
+        if call not in found:
+            found.append(call)
+    return found[:3]
+
+
+def _references(view: RankView, spans: Spans, rows: Int64) -> tuple[SpanReference, ...]:
+    return tuple(
+        SpanReference(
+            view.rank,
+            view.trace.names[spans.name[i]],
+            int(spans.start_ns[i]),
+            int(spans.duration_ns[i]),
+        )
+        for i in rows
+    )

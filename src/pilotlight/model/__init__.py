@@ -1,0 +1,1 @@
+"""Hardware, the cost of operations, replay and what-if."""

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilotlight.insights.breakdown import Idle, breakdown, kernel_times, step_breakdowns, timeline
+from pilotlight.trace.reader import read_traces
+from pilotlight.trace.trace import Trace
+
+
+def causes(trace: Trace) -> dict[str, float]:
+    line = timeline(trace)
+    assert line is not None
+    return {k: v / 1000 for k, v in breakdown(trace, line).idle_by_cause_ns.items() if v}
+
+
+def test_a_gap_is_the_hosts_until_the_launch_call_and_the_queues_after(script: Any) -> None:
+    story = script().launch("a", 10).host("aten::add", 100).launch("b", 10, cost=5)
+    # a ends at 17, the call for b begins at 105 and b starts at 112
+    assert causes(story.trace()) == {Idle.HOST.value: 88, Idle.QUEUED.value: 7}
+
+
+def test_idle_while_the_loader_works_is_the_loaders(script: Any) -> None:
+    story = script().launch("a", 10).host("enumerate(DataLoader)#next", 100).launch("b", 10)
+    assert causes(story.trace()) == {Idle.LOADER.value: 88, Idle.QUEUED.value: 7}
+
+
+def test_idle_that_begins_in_a_blocking_call_is_synchronisation(script: Any) -> None:
+    story = script().launch("a", 10).synchronize(after=50).launch("b", 10)
+    # a ends at 17, the call returns at 22, b is launched at 72
+    assert causes(story.trace()) == {Idle.SYNC.value: 55, Idle.QUEUED.value: 7}
+
+
+def test_idle_during_a_collection_is_the_collectors(script: Any) -> None:
+    story = script().launch("a", 10).host("Python GC", 100).launch("b", 10)
+    assert causes(story.trace())[Idle.GC.value] == 88
+
+
+def test_communication_under_compute_is_not_exposed(script: Any) -> None:
+    story = script()
+    story.span("kernel", "gemm", 0, 100)
+    story.span("kernel", "ncclDevKernel_AllReduce", 50, 100)
+    story.span("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 140, 20)
+    line = timeline(story.trace())
+    assert line is not None
+    row = breakdown(story.trace(), line)
+    assert (row.compute_ns, row.exposed_communication_ns, row.exposed_copy_ns) == (
+        100_000,
+        50_000,
+        10_000,
+    )
+    assert row.idle_ns == 0
+    assert row.overlap_ratio == 0.5
+
+
+def test_the_parts_of_every_step_add_up_to_it(shared_data: Path) -> None:
+    (trace,) = read_traces([shared_data / "kineto" / "diff_control_a100.json.gz"]).traces
+    line = timeline(trace)
+    assert line is not None
+    rows = step_breakdowns(trace, line)
+    assert len(rows) == 6
+    for row in rows:
+        parts = row.compute_ns + row.exposed_communication_ns + row.exposed_copy_ns + row.idle_ns
+        assert parts == row.window_ns
+
+
+def test_a_trace_without_a_device_has_no_timeline(shared_data: Path) -> None:
+    (trace,) = read_traces([shared_data / "kineto" / "cpu_only.json.gz"]).traces
+    assert timeline(trace) is None
+
+
+def test_kernels_are_summed_by_name(script: Any) -> None:
+    trace = script().launch("gemm", 10).launch("relu", 5).launch("gemm", 30).trace()
+    rows = kernel_times(trace)
+    assert [(row.name, row.count, row.total_ns) for row in rows] == [
+        ("gemm", 2, 40_000),
+        ("relu", 1, 5_000),
+    ]
+
+
+# By HTA 0.5 with include_last_profiler_step=True, in microseconds: idle, compute, kernel time.
+@pytest.mark.parametrize(
+    ("name", "idle", "compute", "window"),
+    [
+        ("diff_control_a100", 76007, 281336, 464594),
+        ("resnet50_workers0", 392919, 591532, 996477),
+    ],
+)
+def test_the_parts_equal_those_of_hta(
+    shared_data: Path, name: str, idle: int, compute: int, window: int
+) -> None:
+    (trace,) = read_traces([shared_data / "kineto" / f"{name}.json.gz"]).traces
+    line = timeline(trace)
+    assert line is not None
+    row = breakdown(trace, line)
+    assert (row.idle_ns, row.compute_ns, row.window_ns) == (
+        idle * 1000,
+        compute * 1000,
+        window * 1000,
+    )
