@@ -11,6 +11,7 @@ namespace pilotlight {
 namespace {
 
 constexpr uint32_t kMaxCodeBytes = 256;
+constexpr uint32_t kMaxMergeBytes = 2048;
 constexpr uint32_t kTextHeadBytes = 80;
 constexpr uint32_t kMaxTableBytes = 256 * 1024;
 constexpr uint32_t kMaxUnicodeBytes = kMaxStringBytes * 4;
@@ -53,7 +54,7 @@ uint32_t put_utf8(uint32_t point, char* out) noexcept {
 }  // namespace
 
 struct CodeReader::Buffers {
-  unsigned char code[kMaxBatch][kMaxCodeBytes];
+  unsigned char code[kMaxBatch * (kMaxMergeBytes + kMaxCodeBytes)];
   unsigned char text_head[2 * kMaxBatch][kTextHeadBytes];
   unsigned char unicode[kMaxUnicodeBytes];
   char utf8[kMaxStringBytes + 4];
@@ -107,15 +108,41 @@ CodeIdentity CodeReader::identity_of(uint64_t code, const unsigned char* bytes) 
 }
 
 void CodeReader::identify(const uint64_t* codes, uint32_t count, CodeIdentity* out) noexcept {
+  // Code objects of one module lie close together, and what a read costs is its spans, not its
+  // bytes.
+  uint32_t order[kMaxBatch];
+  for (uint32_t i = 0; i < count; i++) order[i] = i;
+  std::sort(order, order + count, [&](uint32_t a, uint32_t b) { return codes[a] < codes[b]; });
   Span spans[kMaxBatch];
+  const unsigned char* place[kMaxBatch];
+  uint32_t used = 0;
+  uint32_t filled = 0;
   for (uint32_t i = 0; i < count; i++) {
-    spans[i] = {codes[i] + code_from_, buffers_->code[i], code_bytes_};
+    uint64_t from = codes[order[i]] + code_from_;
+    Span* last = used != 0 ? &spans[used - 1] : nullptr;
+    uint64_t end = last != nullptr ? last->address + last->bytes : 0;
+    if (last == nullptr || from - last->address > kMaxMergeBytes || from < last->address) {
+      spans[used++] = {from, buffers_->code + filled, code_bytes_};
+      place[order[i]] = buffers_->code + filled;
+      filled += code_bytes_;
+    } else {
+      uint32_t more = static_cast<uint32_t>(from + code_bytes_ - end);
+      if (from + code_bytes_ < end) more = 0;
+      place[order[i]] = static_cast<unsigned char*>(last->to) + (from - last->address);
+      last->bytes += more;
+      filled += more;
+    }
   }
-  bool together = memory_.read_all(spans, count);
+  bool together = memory_.read_all(spans, used);
   for (uint32_t i = 0; i < count; i++) {
     out[i] = {};
-    if (together || memory_.read_all(&spans[i], 1))
-      out[i] = identity_of(codes[i], buffers_->code[i]);
+    unsigned char alone[kMaxCodeBytes];
+    const unsigned char* bytes = place[i];
+    if (!together) {
+      if (!memory_.read(codes[i] + code_from_, alone, code_bytes_)) continue;
+      bytes = alone;
+    }
+    out[i] = identity_of(codes[i], bytes);
   }
   if (python_.version < 0x030c0000) identify_deeply(count, out);
 }

@@ -30,7 +30,8 @@ class CodeReader {
   // False: not enough memory, or the description makes no sense.
   bool open(const ProcessMemory& memory, const PythonInfo& python) noexcept;
 
-  static constexpr uint32_t kMaxBatch = ProcessMemory::kMaxSpans / 2;
+  static constexpr uint32_t kMaxBatch = 32;
+  static_assert(2 * kMaxBatch <= ProcessMemory::kMaxSpans);
   // The identities of `count` <= kMaxBatch code objects in as few reads as possible.
   void identify(const uint64_t* codes, uint32_t count, CodeIdentity* out) noexcept;
 

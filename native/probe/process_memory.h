@@ -18,7 +18,7 @@ struct Span {
 
 class ProcessMemory {
  public:
-  static constexpr uint32_t kMaxSpans = 64;
+  static constexpr uint32_t kMaxSpans = 128;
 
   void open(pid_t pid) noexcept { pid_ = pid; }
   pid_t pid() const noexcept { return pid_; }

@@ -7,12 +7,14 @@
 //   count
 //            of switches is the same after the reads as before. Frames, and the code they keep
 //            alive, change only under the lock, so one walk is exact.
-//   moving:  the rest, normally the one thread that holds the lock: see stack_snapshot.cpp.
+//   moving:  the rest, normally the one thread that holds the lock: see stack_snapshot.cpp. If it
+//            sleeps, its CPU time shows that it still did after the walk.
 #include "probe/sampler.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #include "probe/python_offsets.h"
@@ -47,19 +49,25 @@ struct Sampler::State {
   SamplerCounts counts = {};
   uint64_t passes = 0;
   uint64_t epoch = 0;
+  int64_t now_ns = 0;
   int64_t last_pass_ns = 0;
   uint32_t own_tid = 0;
   Chain chain;
   ThreadRef refs[ThreadTable::kMaxThreads];
+  uint32_t frozens = 0;
+  uint32_t movings = 0;
   ThreadEntry* frozen[ThreadTable::kMaxThreads];
   ThreadEntry* moving[ThreadTable::kMaxThreads];
 
   void pass() noexcept;
-  bool read_frozen(ThreadEntry* entry) noexcept;
+  bool read_frozen(uint32_t place, ThreadEntry* entry) noexcept;
+  bool read_sleeping(ThreadEntry* entry) noexcept;
   bool read_moving(ThreadEntry* entry) noexcept;
   void keep(ThreadEntry* entry, uint32_t stack) noexcept;
-  void write(ThreadEntry* entry, uint8_t flags, int64_t now_ns) noexcept;
-  void name(ThreadEntry* entry, int64_t now_ns) noexcept;
+  void write(ThreadEntry* entry, uint8_t flags) noexcept;
+  void name(ThreadEntry* entry) noexcept;
+  void sort(uint32_t count, uint64_t gil_address, const Gil* gil) noexcept;
+  void read_all_frozen() noexcept;
   GilAddresses gil_addresses(const ThreadEntry& entry) const noexcept;
   bool is_resting(ThreadEntry* entry) noexcept;
 };
@@ -83,20 +91,29 @@ void Sampler::State::keep(ThreadEntry* entry, uint32_t stack) noexcept {
   entry->has_frames = chain.frames != 0;
 }
 
-bool Sampler::State::read_frozen(ThreadEntry* entry) noexcept {
+bool Sampler::State::read_frozen(uint32_t place, ThreadEntry* entry) noexcept {
+  bool late = false;
   entry->has_stack = false;
-  if (!walker.walk(entry->ref, &entry->hint, &chain)) return false;
+  if (!walker.walk(place, &entry->hint, &chain, &late)) return false;
   uint32_t stack = 0;
   if (interner.intern(chain, epoch, &stack) == Interned::kBroken) return false;
   keep(entry, stack);
   return true;
 }
 
+bool Sampler::State::read_sleeping(ThreadEntry* entry) noexcept {
+  StackWalker::Want want = {entry->ref, &entry->hint};
+  walker.fetch(&want, 1);
+  return read_frozen(0, entry) && thread_cpu_ns(entry->ref.tid) == entry->cpu_ns;
+}
+
 bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
+  bool sleeps = entry->state != ThreadState::kRunning && entry->cpu_ns != 0;
+  if (sleeps && read_sleeping(entry)) return true;
   entry->has_stack = false;
   for (int round = 0; round < kMaxRounds; round++) {
     uint32_t stack = 0;
-    epoch++;
+    if (round > 0) epoch++;
     if (!snapshot.take(&walker, entry->ref, &entry->hint, &chain)) return false;
     switch (interner.intern(chain, epoch, &stack)) {
       case Interned::kKnown:
@@ -104,15 +121,14 @@ bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
         return true;
       case Interned::kFresh:
         // What was learnt now is believed when the next round finds the frames still there.
-        continue;
       case Interned::kBroken:
-        return false;
+        break;
     }
   }
   return false;
 }
 
-void Sampler::State::name(ThreadEntry* entry, int64_t now_ns) noexcept {
+void Sampler::State::name(ThreadEntry* entry) noexcept {
   if (entry->named_ns != 0 && now_ns - entry->named_ns < kNameCheckNs) return;
   char text[64];
   uint32_t bytes = read_thread_name(entry->ref.tid, text, sizeof(text));
@@ -130,9 +146,9 @@ void Sampler::State::name(ThreadEntry* entry, int64_t now_ns) noexcept {
   entry->named_ns = now_ns;
 }
 
-void Sampler::State::write(ThreadEntry* entry, uint8_t flags, int64_t now_ns) noexcept {
+void Sampler::State::write(ThreadEntry* entry, uint8_t flags) noexcept {
   if (!entry->has_frames) return;
-  name(entry, now_ns);
+  name(entry);
   int64_t since = entry->sampled_ns != 0 ? entry->sampled_ns : last_pass_ns;
   Sample record = {};
   record.tid = entry->ref.tid;
@@ -144,19 +160,9 @@ void Sampler::State::write(ThreadEntry* entry, uint8_t flags, int64_t now_ns) no
   counts.taken++;
 }
 
-void Sampler::State::pass() noexcept {
-  passes++;
-  counts.passes++;
-  epoch++;
-  int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-  uint32_t total = 0;
-  uint32_t count = walker.threads(refs, ThreadTable::kMaxThreads, &total);
-  counts.torn += total - count;
-  uint64_t gil_address = count != 0 ? refs[0].gil : 0;
-  Gil before = {};
-  bool has_gil = walker.read_gil(gil_address, &before);
-  uint32_t frozens = 0;
-  uint32_t movings = 0;
+// Sorts the threads into frozen and moving ones; those that rest are done with.
+void Sampler::State::sort(uint32_t count, uint64_t gil_address, const Gil* gil) noexcept {
+  frozens = movings = 0;
   for (uint32_t i = 0; i < count; i++) {
     if (refs[i].tid == 0 || refs[i].tid == own_tid) continue;
     ThreadEntry* entry = threads.find(refs[i], passes);
@@ -164,33 +170,71 @@ void Sampler::State::pass() noexcept {
       counts.torn++;
       continue;
     }
-    if (is_resting(entry)) {
-      if (entry->state == ThreadState::kRunning || entry->state == ThreadState::kUnknown) {
-        entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
-      }
-      write(entry, kFlagNotRead, now_ns);
-      continue;
+    bool resting = is_resting(entry);
+    bool may_have_changed =
+        !resting || entry->state == ThreadState::kRunning || entry->state == ThreadState::kUnknown;
+    if (may_have_changed) {
+      entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
     }
-    entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
-    bool may_run = !has_gil || entry->ref.gil != gil_address || entry->ref.address == before.holder;
-    if (may_run || !read_frozen(entry)) {
-      moving[movings++] = entry;
-    } else {
+    if (resting) {
+      write(entry, kFlagNotRead);
+    } else if (gil != nullptr && refs[i].gil == gil_address && refs[i].address != gil->holder) {
       frozen[frozens++] = entry;
+    } else {
+      moving[movings++] = entry;
     }
   }
+}
+
+// Reads all frozen threads; those that make trouble are read again as moving ones.
+void Sampler::State::read_all_frozen() noexcept {
+  uint32_t kept = 0;
+  for (uint32_t from = 0; from < frozens;) {
+    StackWalker::Want wants[StackWalker::kMaxFetched];
+    uint32_t count = std::min(frozens - from, StackWalker::kMaxFetched);
+    for (uint32_t i = 0; i < count; i++)
+      wants[i] = {frozen[from + i]->ref, &frozen[from + i]->hint};
+    count = walker.fetch(wants, count);
+    for (uint32_t i = 0; i < count; i++) {
+      ThreadEntry* entry = frozen[from + i];
+      if (read_frozen(i, entry)) {
+        frozen[kept++] = entry;
+      } else {
+        moving[movings++] = entry;
+      }
+    }
+    from += count;
+  }
+  frozens = kept;
+}
+
+void Sampler::State::pass() noexcept {
+  passes++;
+  counts.passes++;
+  epoch++;
+  now_ns = clock_ns(CLOCK_MONOTONIC);
+  uint32_t total = 0;
+  uint32_t count = walker.threads(refs, ThreadTable::kMaxThreads, &total);
+  counts.torn += total - count;
+  uint64_t gil_address = count != 0 ? refs[0].gil : 0;
+  Gil before = {};
+  bool has_gil = walker.read_gil(gil_address, &before);
+  sort(count, gil_address, has_gil ? &before : nullptr);
+  read_all_frozen();
   Gil after = {};
-  bool held = has_gil && frozens != 0 && walker.read_gil(gil_address, &after) && before == after;
+  bool held = frozens != 0 && walker.read_gil(gil_address, &after) && before == after;
   for (uint32_t i = 0; i < frozens; i++) {
     if (held) {
-      write(frozen[i], 0, now_ns);
+      write(frozen[i], 0);
     } else {
       moving[movings++] = frozen[i];
     }
   }
   for (uint32_t i = 0; i < movings; i++) {
+    // Code that frozen threads run is alive; only then need it not be looked at again.
+    if (i > 0 || !held) epoch++;
     if (read_moving(moving[i])) {
-      write(moving[i], 0, now_ns);
+      write(moving[i], 0);
     } else {
       counts.torn++;
     }

@@ -12,15 +12,14 @@
 // instant. What remains is a word that changed and changed back between its two readings. For a
 // wrong stack to pass this has to happen for two groups of words in opposite phase: some frames
 // read only while the thread was in one stack and others only while it was in another, in every
-// walk again. So several equal walks in a row are asked for, and the odds multiply.
+// walk again. So more than two walks are made, and the odds multiply.
 //
 // The newest frame may be at another instruction each time, since a thread that runs Python code
-// never stands still; it is then in that frame all the same.
-//
-// A thread that calls and returns all the time never shows equal walks. But frames that did not
-// change over all walks are a stack by the argument above, and what changed above them shows
-// that the thread was back in the newest of them in between: that stack is taken. So a call that
-// is much shorter than a walk may count as its caller's own time, but no stack is made up.
+// never stands still; it is in that frame all the same. And a thread that calls and returns all the
+// time hardly ever shows equal walks. But the frames that all walks share are a stack by the
+// argument above, and what changed above them shows that the thread was back in the newest of them
+// in between: that stack is taken. So a call that is shorter than the walks (some microseconds) may
+// count as its caller's own time, but no stack is made up.
 #include "probe/stack_snapshot.h"
 
 #include <algorithm>
@@ -71,34 +70,52 @@ void cut_newest(Chain* chain, uint32_t nodes) noexcept {
   chain->nodes = nodes;
 }
 
+bool StackSnapshot::add(const Chain& walk, Chain* out) noexcept {
+  other_ = walk;
+  if (walks_ > 0) {
+    align_oldest(out, &other_);
+    bool moved = false;
+    uint32_t common = common_nodes(*out, other_, &moved);
+    if (moved) common++;
+    bool is_empty = out->nodes == 0 && other_.nodes == 0;
+    if (common != 0 || is_empty) {
+      cut_newest(&other_, common);
+    } else {
+      walks_ = 0;
+    }
+  }
+  *out = other_;
+  return ++walks_ == kWalks;
+}
+
+// All walks in one system call, if what they need is known beforehand.
+bool StackSnapshot::take_at_once(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
+                                 Chain* out) noexcept {
+  StackWalker::Want wants[kWalks];
+  for (auto& want : wants) want = {thread, hint};
+  if ((3 + hint->strays) * kWalks > ProcessMemory::kMaxSpans) return false;
+  walks_ = 0;
+  uint32_t fetched = walker->fetch(wants, kWalks);
+  for (uint32_t i = 0; i < fetched; i++) {
+    bool late = false;
+    // A walk that read more after the fetch does not lie before the next one any more.
+    if (!walker->walk(i, hint, &walk_, &late) || late) return false;
+    if (add(walk_, out)) return true;
+  }
+  return false;
+}
+
 bool StackSnapshot::take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
                          Chain* out) noexcept {
-  uint32_t equal = 0;
-  uint32_t stable = UINT32_MAX;
-  for (uint32_t walk = 0; walk < kMaxWalks; walk++) {
-    if (!walker->walk(thread, hint, &other_)) {
-      equal = 0;
-      continue;
-    }
-    if (stable == UINT32_MAX) {
-      stable = other_.nodes;
-      equal = 1;
-    } else {
-      uint32_t was = out->nodes;
-      align_oldest(out, &other_);
-      stable -= std::min(stable, was - out->nodes);
-      bool moved = false;
-      uint32_t reached = common_nodes(*out, other_, &moved);
-      if (moved) reached++;
-      stable = std::min(stable, reached);
-      equal = reached == other_.nodes && reached == out->nodes ? equal + 1 : 1;
-    }
-    *out = other_;
-    if (equal == kEqualWalks) return true;
+  if (take_at_once(walker, thread, hint, out)) return true;
+  walks_ = 0;
+  for (uint32_t tries = 0; tries < kMaxTries; tries++) {
+    StackWalker::Want want = {thread, hint};
+    bool late = false;
+    walker->fetch(&want, 1);
+    if (walker->walk(0, hint, &walk_, &late) && add(walk_, out)) return true;
   }
-  if (stable == UINT32_MAX || stable == 0) return false;
-  cut_newest(out, std::min(stable, out->nodes));
-  return out->frames > 0;
+  return false;
 }
 
 }  // namespace pilotlight

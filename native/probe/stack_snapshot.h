@@ -17,13 +17,19 @@ void cut_newest(Chain* chain, uint32_t nodes) noexcept;
 
 class StackSnapshot {
  public:
-  static constexpr uint32_t kEqualWalks = 3;
-  static constexpr uint32_t kMaxWalks = 8;
+  static constexpr uint32_t kWalks = 4;
+  static constexpr uint32_t kMaxTries = 12;
 
-  // Walks until the thread can be shown to have had this stack. False: torn, nothing to be shown.
+  // The stack that several walks in a row have in common. False: torn, there is none.
   bool take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint, Chain* out) noexcept;
 
  private:
+  bool add(const Chain& walk, Chain* out) noexcept;
+  bool take_at_once(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
+                    Chain* out) noexcept;
+
+  uint32_t walks_ = 0;
+  Chain walk_;
   Chain other_;
 };
 

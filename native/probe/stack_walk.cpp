@@ -8,24 +8,39 @@ namespace pilotlight {
 namespace {
 
 constexpr uint32_t kMaxThreadBytes = 1024;
-constexpr uint32_t kMaxFrameBytes = 256;
+constexpr uint32_t kMaxFrameBytes = 128;
 constexpr uint32_t kMaxInterpreterOffset = 1 << 20;
 constexpr uint32_t kMaxInterpreters = 64;
 constexpr uint32_t kMaxThreads = 4096;
 constexpr uint32_t kChunkHeaderBytes = 24;
 // Four frames or so more than last time: a call or two does not need another read.
 constexpr uint32_t kChunkMarginBytes = 512;
+constexpr uint64_t kMaxChunkSpan = 64 << 20;
+constexpr uint32_t kMaxChunkLinks = 64;
 constexpr uint8_t kOwnedByCStack = 3;
 
 }  // namespace
 
-// Private copies of one walk. Nothing in them is believed but that it was there once.
+// What one walk asked for in advance.
+struct StackWalker::Fetched {
+  uint64_t address;  // of the thread; 0: could not be read
+  uint64_t cframe_address;
+  uint64_t chunk_from;
+  uint32_t chunk_bytes;
+  uint32_t strays;
+  uint64_t stray_address[WalkHint::kMaxStrays];
+  unsigned char thread[kMaxThreadBytes];
+  unsigned char cframe[16];
+  unsigned char chunk[WalkHint::kMaxChunkBytes];
+  unsigned char stray[WalkHint::kMaxStrays][kMaxFrameBytes];
+};
+
+// Private copies. Nothing in them is believed but that it was there once.
 struct StackWalker::Copies {
   static constexpr uint32_t kChunkBytes = 64 * 1024;
   static constexpr uint32_t kMaxChunks = 4;
 
   struct Chunk {
-    uint64_t base;  // of the chunk; the copy starts at `from`
     uint64_t from;
     uint32_t bytes;
     unsigned char data[kChunkBytes];
@@ -35,13 +50,13 @@ struct StackWalker::Copies {
     unsigned char data[kMaxFrameBytes];
   };
 
-  uint64_t chunk;  // the newest chunk of the thread
+  const Fetched* fetched_now;
+  uint64_t chunk;  // the newest chunk of the thread, 0: there is no data stack
   uint32_t chunks;
   uint32_t strays;
-  unsigned char thread[kMaxThreadBytes];
-  unsigned char cframe[16];
   Chunk chunk_copy[kMaxChunks];
   Stray stray[kMaxNodes];
+  Fetched fetched[kMaxFetched];
 };
 
 StackWalker::~StackWalker() { delete copies_; }
@@ -61,7 +76,7 @@ bool StackWalker::open(pid_t pid, const PythonInfo& python) noexcept {
   frame_bytes_ =
       std::max({at(kFrameCode), at(kFramePrevious), at(kFrameInstruction), at(kFrameOwner)}) + 8;
   if (thread_bytes_ > kMaxThreadBytes || frame_bytes_ > kMaxFrameBytes) return false;
-  if (at(kCframeCurrent) > sizeof(Copies::cframe) - 8) return false;
+  if (at(kCframeCurrent) > sizeof(Fetched::cframe) - 8) return false;
   if (at(kChunkPrevious) > kChunkHeaderBytes - 8 || at(kChunkSize) > kChunkHeaderBytes - 8) {
     return false;
   }
@@ -94,23 +109,23 @@ bool StackWalker::read_gil(uint64_t address, Gil* gil) const noexcept {
 uint32_t StackWalker::threads_as_before(ThreadRef* out, uint32_t capacity) noexcept {
   if (knowns_ == 0 || knowns_ > capacity) return 0;
   uint64_t head = 0, next = 0, first = 0, gil = python_.runtime + at(kRuntimeGil);
+  uint32_t from = std::min(at(kThreadNext), at(kThreadNativeId));
+  uint32_t bytes = std::max(at(kThreadNext), at(kThreadNativeId)) + 8 - from;
+  unsigned char copies[kMaxKnown][kMaxThreadBytes];
   Span spans[ProcessMemory::kMaxSpans];
   uint32_t count = 0;
   spans[count++] = {python_.runtime + at(kRuntimeInterpretersHead), &head, 8};
   spans[count++] = {interpreter_ + at(kInterpreterNext), &next, 8};
   spans[count++] = {interpreter_ + at(kInterpreterThreadsHead), &first, 8};
   if (at(kInterpreterGil) != 0) spans[count++] = {interpreter_ + at(kInterpreterGil), &gil, 8};
-  uint64_t links[kMaxKnown];
-  uint64_t tids[kMaxKnown];
-  for (uint32_t i = 0; i < knowns_; i++) {
-    spans[count++] = {known_[i] + at(kThreadNext), &links[i], 8};
-    spans[count++] = {known_[i] + at(kThreadNativeId), &tids[i], 8};
-  }
+  for (uint32_t i = 0; i < knowns_; i++) spans[count++] = {known_[i] + from, copies[i], bytes};
   if (!memory_.read_all(spans, count)) return 0;
   if (head != interpreter_ || next != 0 || first != known_[0]) return 0;
   for (uint32_t i = 0; i < knowns_; i++) {
-    if (links[i] != (i + 1 < knowns_ ? known_[i + 1] : 0)) return 0;
-    out[i] = {known_[i], gil, static_cast<uint32_t>(tids[i])};
+    uint64_t link = value_at<uint64_t>(copies[i], at(kThreadNext) - from);
+    if (link != (i + 1 < knowns_ ? known_[i + 1] : 0)) return 0;
+    auto tid = static_cast<uint32_t>(value_at<uint64_t>(copies[i], at(kThreadNativeId) - from));
+    out[i] = {known_[i], gil, tid};
   }
   return knowns_;
 }
@@ -148,43 +163,61 @@ uint32_t StackWalker::threads(ThreadRef* out, uint32_t capacity, uint32_t* total
   return count;
 }
 
-bool StackWalker::first_frame(const ThreadRef& thread, WalkHint* hint, uint64_t* frame) noexcept {
+uint32_t StackWalker::span_fetch(const Want& want, Fetched* to, Span* spans) const noexcept {
+  const WalkHint& hint = *want.hint;
+  uint32_t count = 0;
+  to->address = want.thread.address;
+  to->cframe_address = hint.cframe;
+  to->chunk_from = hint.chunk_from;
+  to->chunk_bytes = hint.chunk_from != 0 ? hint.chunk_bytes : 0;
+  to->strays = hint.strays;
+  spans[count++] = {want.thread.address, to->thread, thread_bytes_};
+  if (hint.cframe != 0) spans[count++] = {hint.cframe, to->cframe, sizeof(to->cframe)};
+  if (to->chunk_bytes != 0) spans[count++] = {hint.chunk_from, to->chunk, to->chunk_bytes};
+  for (uint32_t i = 0; i < hint.strays; i++) {
+    to->stray_address[i] = hint.stray[i];
+    spans[count++] = {hint.stray[i], to->stray[i], frame_bytes_};
+  }
+  return count;
+}
+
+uint32_t StackWalker::fetch(const Want* wants, uint32_t count) noexcept {
+  Span spans[ProcessMemory::kMaxSpans];
+  uint32_t used = 0;
+  uint32_t fetched = 0;
+  for (; fetched < count && fetched < kMaxFetched; fetched++) {
+    if (used + 3 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) break;
+    used += span_fetch(wants[fetched], &copies_->fetched[fetched], spans + used);
+  }
+  if (memory_.read_all(spans, used)) return fetched;
+  // An address of last time is gone: one by one, and without hints where they are wrong.
+  for (uint32_t i = 0; i < fetched; i++) {
+    Fetched* to = &copies_->fetched[i];
+    used = span_fetch(wants[i], to, spans);
+    if (memory_.read_all(spans, used)) continue;
+    *wants[i].hint = {};
+    used = span_fetch(wants[i], to, spans);
+    if (!memory_.read_all(spans, used)) to->address = 0;
+  }
+  return fetched;
+}
+
+bool StackWalker::first_frame(Fetched* from, WalkHint* hint, uint64_t* frame) noexcept {
   Copies& copies = *copies_;
   copies.chunks = copies.strays = 0;
-  Span spans[ProcessMemory::kMaxSpans];
-  uint32_t count = 0;
-  spans[count++] = {thread.address, copies.thread, thread_bytes_};
-  if (hint->cframe != 0) spans[count++] = {hint->cframe, copies.cframe, sizeof(copies.cframe)};
-  if (hint->chunk != 0) {
-    Copies::Chunk& chunk = copies.chunk_copy[copies.chunks++];
-    chunk.base = chunk.from = hint->chunk;
-    chunk.bytes = hint->chunk_bytes;
-    spans[count++] = {chunk.from, chunk.data, chunk.bytes};
-  }
-  for (uint32_t i = 0; i < hint->strays; i++) {
-    Copies::Stray& stray = copies.stray[copies.strays++];
-    stray.address = hint->stray[i];
-    spans[count++] = {stray.address, stray.data, frame_bytes_};
-  }
-  uint64_t cframe_copied = hint->cframe;
-  if (!memory_.read_all(spans, count)) {
-    if (count == 1) return false;
-    *hint = {};
-    cframe_copied = 0;
-    copies.chunks = copies.strays = 0;
-    if (!memory_.read_all(spans, 1)) return false;
-  }
-  copies.chunk = at(kThreadChunk) != 0 ? value_at<uint64_t>(copies.thread, at(kThreadChunk)) : 0;
-  *frame = value_at<uint64_t>(copies.thread, at(kThreadFrame));
+  copies.fetched_now = from;
+  if (from->address == 0) return false;
+  copies.chunk = at(kThreadChunk) != 0 ? value_at<uint64_t>(from->thread, at(kThreadChunk)) : 0;
+  *frame = value_at<uint64_t>(from->thread, at(kThreadFrame));
   bool has_cframe = python_.version >= 0x030b0000 && python_.version < 0x030d0000;
-  if (!has_cframe) return true;
+  if (!has_cframe || *frame == 0) return true;
   uint64_t cframe = *frame;
-  if (cframe == 0) return true;
-  if (cframe != cframe_copied && !memory_.read(cframe, copies.cframe, sizeof(copies.cframe))) {
-    return false;
+  if (cframe != from->cframe_address) {
+    late_ = true;
+    if (!memory_.read(cframe, from->cframe, sizeof(from->cframe))) return false;
   }
   hint->cframe = cframe;
-  *frame = value_at<uint64_t>(copies.cframe, at(kCframeCurrent));
+  *frame = value_at<uint64_t>(from->cframe, at(kCframeCurrent));
   return true;
 }
 
@@ -193,7 +226,7 @@ bool StackWalker::first_frame(const ThreadRef& thread, WalkHint* hint, uint64_t*
 const unsigned char* StackWalker::copy_chunk(uint64_t address) noexcept {
   Copies& copies = *copies_;
   uint64_t base = copies.chunk;
-  for (uint32_t i = 0; base != 0 && i < 64; i++) {
+  for (uint32_t i = 0; base != 0 && i < kMaxChunkLinks; i++) {
     unsigned char header[kChunkHeaderBytes];
     if (!memory_.read(base, header, sizeof(header))) return nullptr;
     uint64_t size = value_at<uint64_t>(header, at(kChunkSize));
@@ -201,7 +234,6 @@ const unsigned char* StackWalker::copy_chunk(uint64_t address) noexcept {
       if (copies.chunks == Copies::kMaxChunks) return nullptr;
       Copies::Chunk& chunk = copies.chunk_copy[copies.chunks];
       uint64_t end = address + frame_bytes_;
-      chunk.base = base;
       chunk.from = end - base > Copies::kChunkBytes ? end - Copies::kChunkBytes : base;
       chunk.bytes = static_cast<uint32_t>(end - chunk.from);
       if (!memory_.read(chunk.from, chunk.data, chunk.bytes)) return nullptr;
@@ -225,15 +257,21 @@ const unsigned char* StackWalker::copy_stray(uint64_t address) noexcept {
 
 const unsigned char* StackWalker::frame_bytes(uint64_t address) noexcept {
   Copies& copies = *copies_;
+  const Fetched& fetched = *copies.fetched_now;
+  auto is_in = [&](uint64_t from, uint32_t bytes) noexcept {
+    return address >= from && address - from + frame_bytes_ <= bytes;
+  };
+  if (is_in(fetched.chunk_from, fetched.chunk_bytes)) {
+    return fetched.chunk + (address - fetched.chunk_from);
+  }
   for (uint32_t i = 0; i < copies.chunks; i++) {
     Copies::Chunk& chunk = copies.chunk_copy[i];
-    if (address >= chunk.from && address - chunk.from + frame_bytes_ <= chunk.bytes) {
-      return chunk.data + (address - chunk.from);
-    }
+    if (is_in(chunk.from, chunk.bytes)) return chunk.data + (address - chunk.from);
   }
-  for (uint32_t i = 0; i < copies.strays; i++) {
-    if (copies.stray[i].address == address) return copies.stray[i].data;
+  for (uint32_t i = 0; i < fetched.strays; i++) {
+    if (fetched.stray_address[i] == address) return fetched.stray[i];
   }
+  late_ = true;
   const unsigned char* bytes = copies.chunk != 0 ? copy_chunk(address) : nullptr;
   return bytes != nullptr ? bytes : copy_stray(address);
 }
@@ -271,39 +309,44 @@ bool StackWalker::follow(uint64_t frame, Chain* chain) noexcept {
 // Next time: the newest chunk up to a little above the leaf, and the frames outside of chunks.
 void StackWalker::remember(const Chain& chain, WalkHint* hint) const noexcept {
   const Copies& copies = *copies_;
-  hint->chunk = 0;
-  hint->strays = 0;
+  const Fetched& fetched = *copies.fetched_now;
+  uint64_t base = copies.chunk;
   uint64_t top = 0;
+  hint->strays = 0;
   for (uint32_t i = 0; i < chain.nodes; i++) {
     uint64_t address = chain.node[i].address;
-    bool in_newest = false;
-    bool in_chunk = false;
+    auto is_in = [&](uint64_t from, uint32_t bytes) noexcept {
+      return address >= from && address - from < bytes;
+    };
+    bool in_chunk = is_in(fetched.chunk_from, fetched.chunk_bytes);
     for (uint32_t j = 0; j < copies.chunks; j++) {
-      const Copies::Chunk& chunk = copies.chunk_copy[j];
-      if (address < chunk.from || address - chunk.from >= chunk.bytes) continue;
-      in_chunk = true;
-      in_newest = chunk.base == copies.chunk && chunk.from == chunk.base;
+      in_chunk = in_chunk || is_in(copies.chunk_copy[j].from, copies.chunk_copy[j].bytes);
     }
-    if (in_newest) top = std::max(top, address);
+    // The newest chunk is the one with the newest frame that lies in any.
+    if (in_chunk && top == 0) top = address;
     if (!in_chunk && hint->strays < WalkHint::kMaxStrays) hint->stray[hint->strays++] = address;
   }
-  if (top == 0) return;
-  hint->chunk = copies.chunk;
-  uint64_t end = top - copies.chunk + frame_bytes_;
+  hint->chunk_from = 0;
+  if (top == 0 || top < base || top - base > kMaxChunkSpan) return;
   // Chunks are whole pages, so up to the end of a frame's page there is something to read.
-  uint64_t page_end = (top + frame_bytes_ + kPage - 1) / kPage * kPage - copies.chunk;
-  hint->chunk_bytes = static_cast<uint32_t>(
-      std::min({end + kChunkMarginBytes, page_end, uint64_t{Copies::kChunkBytes}}));
+  uint64_t end = top + frame_bytes_;
+  uint64_t page_end = (end + kPage - 1) / kPage * kPage;
+  end = std::min(end + kChunkMarginBytes, page_end);
+  hint->chunk_from = std::max(base, end - std::min<uint64_t>(end, WalkHint::kMaxChunkBytes));
+  hint->chunk_bytes = static_cast<uint32_t>(end - hint->chunk_from);
 }
 
-bool StackWalker::walk(const ThreadRef& thread, WalkHint* hint, Chain* chain) noexcept {
+bool StackWalker::walk(uint32_t place, WalkHint* hint, Chain* chain, bool* late) noexcept {
   uint64_t frame = 0;
-  if (!first_frame(thread, hint, &frame) || !follow(frame, chain)) {
+  late_ = false;
+  bool whole = first_frame(&copies_->fetched[place], hint, &frame) && follow(frame, chain);
+  *late = late_;
+  if (whole) {
+    remember(*chain, hint);
+  } else {
     *hint = {};
-    return false;
   }
-  remember(*chain, hint);
-  return true;
+  return whole;
 }
 
 }  // namespace pilotlight

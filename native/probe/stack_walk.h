@@ -57,8 +57,9 @@ struct Gil {
 // What the last walk of a thread read, so that the next can ask for it in one system call.
 struct WalkHint {
   static constexpr uint32_t kMaxStrays = 48;
+  static constexpr uint32_t kMaxChunkBytes = 12 * 1024;
   uint64_t cframe;
-  uint64_t chunk;
+  uint64_t chunk_from;  // the newest part of the data stack; 0: not known
   uint32_t chunk_bytes;
   uint32_t strays;  // frames outside of the data stack: generators, shims, all of them on 3.10
   uint64_t stray[kMaxStrays];
@@ -77,8 +78,18 @@ class StackWalker {
   // All threads of all interpreters, at most `capacity`; `*total` counts those left out too.
   uint32_t threads(ThreadRef* out, uint32_t capacity, uint32_t* total) noexcept;
 
-  // False: a read failed or a link led nowhere.
-  bool walk(const ThreadRef& thread, WalkHint* hint, Chain* chain) noexcept;
+  // Copies for some walks at once what their hints say, one after the other in one system call.
+  // Returns for how many of them there was room.
+  static constexpr uint32_t kMaxFetched = 8;
+  struct Want {
+    ThreadRef thread;
+    WalkHint* hint;
+  };
+  uint32_t fetch(const Want* wants, uint32_t count) noexcept;
+
+  // The walk of the thread in the given place of the last fetch. What its hint did not cover is read
+  // now; `*late` says so. False: a read failed or a link led nowhere.
+  bool walk(uint32_t place, WalkHint* hint, Chain* chain, bool* late) noexcept;
 
   bool read_gil(uint64_t address, Gil* gil) const noexcept;
 
@@ -87,9 +98,12 @@ class StackWalker {
   uint32_t at(uint32_t offset) const noexcept { return python_.offsets[offset]; }
 
  private:
-  static constexpr uint32_t kMaxKnown = (ProcessMemory::kMaxSpans - 4) / 2;
+  static constexpr uint32_t kMaxKnown = 60;
+  static_assert(kMaxKnown + 4 <= ProcessMemory::kMaxSpans);
   struct Copies;
-  bool first_frame(const ThreadRef& thread, WalkHint* hint, uint64_t* frame) noexcept;
+  struct Fetched;
+  uint32_t span_fetch(const Want& want, Fetched* to, Span* spans) const noexcept;
+  bool first_frame(Fetched* from, WalkHint* hint, uint64_t* frame) noexcept;
   const unsigned char* frame_bytes(uint64_t address) noexcept;
   const unsigned char* copy_chunk(uint64_t address) noexcept;
   const unsigned char* copy_stray(uint64_t address) noexcept;
@@ -102,6 +116,7 @@ class StackWalker {
   PythonInfo python_ = {};
   uint32_t thread_bytes_ = 0;
   uint32_t frame_bytes_ = 0;
+  bool late_ = false;
   uint64_t interpreter_ = 0;        // the only one at the last listing
   uint64_t known_[kMaxKnown] = {};  // its threads in order
   uint32_t knowns_ = 0;

@@ -54,17 +54,27 @@ bool ThreadStateFile::open(pid_t pid, uint32_t tid) noexcept {
   close();
   pid_ = pid;
   tid_ = tid;
-  fd_ = open_task_file(pid, tid, "syscall");
+  keep(open_task_file(pid, tid, "syscall"));
   char byte;
   has_calls_ = fd_ >= 0 && pread(fd_, &byte, 1, 0) == 1;
   if (has_calls_) return true;
   close();
-  fd_ = open_task_file(pid, tid, "stat");
+  keep(open_task_file(pid, tid, "stat"));
   return fd_ >= 0;
 }
 
+void ThreadStateFile::keep(int fd) noexcept {
+  fd_ = fd;
+  if (fd_ >= 0) fstat(fd_, &file_);
+}
+
 void ThreadStateFile::close() noexcept {
-  if (fd_ >= 0) ::close(fd_);
+  // A job may close all descriptors and be given the same numbers for its own files: those are not
+  // ours to close.
+  struct stat now;
+  bool ours =
+      fd_ >= 0 && fstat(fd_, &now) == 0 && now.st_dev == file_.st_dev && now.st_ino == file_.st_ino;
+  if (ours) ::close(fd_);
   fd_ = -1;
 }
 

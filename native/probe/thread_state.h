@@ -2,6 +2,7 @@
 // GIL.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -26,8 +27,10 @@ class ThreadStateFile {
 
  private:
   ThreadState read_letter() const noexcept;
+  void keep(int fd) noexcept;
 
   int fd_ = -1;
+  struct stat file_ = {};
   pid_t pid_ = 0;
   uint32_t tid_ = 0;
   bool has_calls_ = false;  // the file tells the system call, not only the state's letter
