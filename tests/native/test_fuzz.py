@@ -1,0 +1,79 @@
+"""Coverage-guided fuzzing of native/drain for a short while; `make fuzz` runs it for long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Program = Callable[[str, str], Path]
+Run = Callable[..., Any]
+
+CORPUS = Path(__file__).parents[2] / "native" / "tests" / "corpus"
+SECONDS = 25
+FUZZER = [
+    "-fsanitize=fuzzer,address,undefined",
+    "-fno-sanitize-recover=all",
+]
+
+
+def fuzz(run: Run, fuzzer: Path, folder: Path) -> Any:
+    found = folder / "found"
+    found.mkdir()
+    return run(
+        fuzzer,
+        f"-max_total_time={SECONDS}",
+        "-max_len=16384",
+        "-rss_limit_mb=1024",
+        "-timeout=20",
+        f"-artifact_prefix={folder}/",
+        found,
+        CORPUS,
+    )
+
+
+@pytest.mark.parametrize("target", ["drain_fuzz", "drain_live_fuzz"])
+def test_no_segment_harms_the_reader(
+    program: Program, run: Run, tmp_path: Path, target: str
+) -> None:
+    done = fuzz(run, program(target, "clang++"), tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    runs = re.search(r"Done (\d+) runs", done.stderr)
+    assert runs is not None and int(runs[1]) > 1000
+
+
+MISTAKES = {
+    "a record may be longer than what was copied": (
+        "drain/ring_reader.h",
+        "header.size <= available - at && header.size <= to_wrap",
+        "true",
+    ),
+    "any head is believed": ("drain/ring_reader.h", "available > bytes_ ||", "false ||"),
+    "a definition may lie outside the arena": (
+        "drain/segment_view.cpp",
+        "  if (!inside(offset, bytes, bytes_)) return false;\n  if (base_ != nullptr) {\n    memcpy",
+        "  if (base_ != nullptr) {\n    memcpy",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_fuzzer_finds_a_missing_check(
+    mutant: Any, run: Run, tmp_path: Path, mistake: str
+) -> None:
+    done = fuzz(run, mutant.build("drain_fuzz.cpp", *MISTAKES[mistake], FUZZER), tmp_path)
+    assert done.returncode != 0, done.stderr[-4000:]
+
+
+def test_the_seeds_are_what_their_generator_writes(
+    program: Program, run: Run, tmp_path: Path
+) -> None:
+    done = run(program("drain_seeds", "g++"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    kept = {path.name: path.read_bytes() for path in CORPUS.iterdir()}
+    assert kept == written
+    assert sum(map(len, kept.values())) < 200_000

@@ -1,0 +1,51 @@
+"""Writers and the reader under ThreadSanitizer; and that it sees a weakened order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Program = Callable[[str, str], Path]
+Run = Callable[..., Any]
+
+TSAN = ["-fsanitize=thread", "-Wl,--wrap=mmap,--wrap=munmap"]
+RELEASE, RELAXED = "std::memory_order_release", "std::memory_order_relaxed"
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_no_race_between_writers_and_the_reader(
+    program: Program, run: Run, compiler: str
+) -> None:
+    done = run(program("ring_race_test_tsan", compiler))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "every_record_arrives_whole_through_the_ring_reader",
+        "the_whole_reader_accounts_for_every_record",
+    ]
+
+
+WEAKENED = {
+    "publishing the head": (
+        "ring/ring.h",
+        "    // Publish: the payload, then the head.\n    slot_->head.store(head_, " + RELEASE,
+    ),
+    "publishing a gap": ("ring/ring.h", f"slot_->head.store(head_, {RELEASE});\n    lost_ = {{}};"),
+    "handing the tail over": ("drain/segment_view.cpp", f"place->store(value, {RELEASE});"),
+    "retiring a ring": (
+        "ring/segment.cpp",
+        f"slot->state.store(static_cast<uint32_t>(RingState::kRetired), {RELEASE});",
+    ),
+    "unlocking the definitions": ("ring/definitions.cpp", f"busy_.clear({RELEASE});"),
+}
+
+
+@pytest.mark.parametrize("place", WEAKENED)
+def test_a_weakened_order_is_found(mutant: Any, run: Run, place: str) -> None:
+    file, old = WEAKENED[place]
+    made = mutant.build("ring_race_test.cpp", file, old, old.replace(RELEASE, RELAXED), TSAN)
+    done = run(made)
+    assert done.returncode != 0
+    assert "data race" in done.stderr
