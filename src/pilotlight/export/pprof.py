@@ -9,6 +9,7 @@ from pilotlight.export.protobuf import integer, message, packed, text
 from pilotlight.export.stacks import stack_sums, thread_label
 from pilotlight.recording.definitions import Frame
 from pilotlight.recording.recording import Recording
+from pilotlight.report.coverage import coverage_of
 
 # profile.proto: Profile, then the messages in it.
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
@@ -56,11 +57,9 @@ def _write_profile(recording: Recording, out: gzip.GzipFile) -> None:
     out.write(value_type(_SAMPLE_TYPE, "samples", "count"))
     out.write(value_type(_SAMPLE_TYPE, "wall", "nanoseconds"))
     locations: set[int] = set()
-    total_ns = 0
     for row in stack_sums(recording):
         path = _frame_numbers(recording, row.node)
         locations.update(path)
-        total_ns += row.weight_ns
         labels = [
             label("thread", thread_label(recording, row.process, row.thread)),
             label("state", row.state),
@@ -68,7 +67,8 @@ def _write_profile(recording: Recording, out: gzip.GzipFile) -> None:
         ]
         rank = ranks.get(row.process)
         if rank is not None:
-            labels.append(label("rank", rank))
+            # As text: pprof takes the number 0 for a label that is not there.
+            labels.append(label("rank", str(rank)))
         out.write(
             message(
                 _SAMPLE,
@@ -94,7 +94,7 @@ def _write_profile(recording: Recording, out: gzip.GzipFile) -> None:
     if period_ns:
         out.write(value_type(_PERIOD_TYPE, "wall", "nanoseconds") + integer(_PERIOD, period_ns))
     out.write(integer(_TIME_NANOS, max(manifest.created_ns, 0)))
-    out.write(integer(_DURATION_NANOS, total_ns))
+    out.write(integer(_DURATION_NANOS, coverage_of(recording).duration_ns))
     out.write(integer(_COMMENT, strings.number(f"pilotlight: {manifest.job}")))
     out.write(integer(_DEFAULT_TYPE, strings.number("wall")))
     for value in strings.numbers:

@@ -11,7 +11,7 @@ from pilotlight.recording.schema import GapReason
 from pilotlight.report.coverage import Coverage
 from pilotlight.report.steps import StepRows
 
-REASONS = {
+REASONS: dict[int, str] = {
     GapReason.RING_FULL: "the ring was full",
     GapReason.NO_RING: "no ring was left for a thread",
     GapReason.NESTED: "recorded inside a signal handler",
@@ -73,7 +73,7 @@ def _gaps(recording: Recording, coverage: Coverage, steps: dict[int, StepRows]) 
         result.append(
             Gap(
                 process=process,
-                reason=_reason(reason),
+                reason=reason_text(reason),
                 count=int(table["count"][mine].sum()),
                 first_since_start_ns=first - coverage.start_ns,
                 last_since_start_ns=last - coverage.start_ns,
@@ -84,9 +84,9 @@ def _gaps(recording: Recording, coverage: Coverage, steps: dict[int, StepRows]) 
     return tuple(sorted(result, key=lambda gap: -gap.count))
 
 
-def _reason(number: int) -> str:
-    known = {int(reason): text for reason, text in REASONS.items()}
-    return known.get(number, f"reason {number}")
+def reason_text(number: int) -> str:
+    """Why records were lost, in words."""
+    return REASONS.get(number, f"reason {number}")
 
 
 def _step_at(rows: StepRows | None, time_ns: int) -> int | None:
