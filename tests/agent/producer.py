@@ -118,6 +118,8 @@ class Producer:
         return struct.pack("<QHHIQ", MAGIC, major, 0, self.pid, SEGMENT_BYTES)
 
     def connect(self, path: Path, packet: bytes | None = None, copies: int = 1) -> None:
+        if self.link is not None:
+            self.link.close()
         self.link = connect(path, packet or self.hello(), [self.fd] * copies)
 
     def answer(self) -> tuple[int, int, int]:

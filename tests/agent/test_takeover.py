@@ -1,0 +1,179 @@
+"""kill -9 of the agent: what was published is in the recording exactly once."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from producer import Producer
+from running import RunningAgent, until
+
+from pilotlight.recording.recording import Recording
+
+BURST = 8
+KILLS = 6
+# Runs until its standard input is closed; then says how far it came.
+LOAD = f"""
+import pilotlight, select, sys, time
+pilotlight.start()
+number = 0
+while not select.select([sys.stdin], [], [], 0.01)[0]:
+    for _ in range({BURST}):
+        pilotlight.counter("n", number)
+        with pilotlight.annotate("work"):
+            number += 1
+    pilotlight.step(number)
+print(number)
+"""
+
+
+def ranges_in_windows(recording: Recording) -> int:
+    windows = recording.windows("windows")
+    return int(windows["count"][windows["kind"] == 1].sum())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_agent_killed_again_and_again_loses_nothing_and_doubles_nothing(
+    agent: RunningAgent, seed: int
+) -> None:
+    chance = random.Random(seed)
+    load = subprocess.Popen(
+        [sys.executable, "-c", LOAD],
+        env={**os.environ, "PILOTLIGHT_JOB": "load"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(KILLS):
+        until(lambda: agent.status()["processes"])
+        # Not synchronisation: the moment of the kill is what is random here.
+        time.sleep(chance.uniform(0, 1.2))
+        agent.kill()
+        agent.start()
+    until(lambda: agent.status()["processes"])
+    number = int(load.communicate()[0])
+    with agent.client() as client:
+        client.ask("finish", job="load", exit_code=0, timeout_s=20)
+    recording = agent.recording("load")
+    values = Counter(recording.detail("counters")["value"].tolist())
+    assert recording.detail("gaps").rows == 0
+    assert values == Counter(range(number))
+    assert recording.detail("spans")["kind"].tolist().count(1) == number
+    assert ranges_in_windows(recording) == number
+    assert recording.windows("steps").rows == recording.detail("steps").rows == number // BURST - 1
+    assert recording.state == "finished"
+    assert len(recording.manifest.agent.restarts) == KILLS
+    assert [process.end.how for process in recording.processes if process.end] == ["exit"]
+    assert recording.warnings == []
+
+
+def test_a_range_open_over_a_kill_keeps_its_beginning(agent: RunningAgent) -> None:
+    from producer import BEGIN, END
+
+    producer = Producer()
+    producer.connect(agent.place.probe_socket)
+    producer.answer()
+    began_ns = time.monotonic_ns()
+    producer.record(BEGIN, producer.name, bytes(16))
+    with agent.client() as client:
+        client.ask("flush", job="job")
+    agent.kill()
+    agent.start()
+    producer.connect(agent.place.probe_socket)
+    producer.answer()
+    producer.record(END, producer.name, bytes(16))
+    with agent.client() as client:
+        until(lambda: agent.status()["processes"][0]["read"])
+        client.ask("flush", job="job")
+    spans = agent.recording().detail("spans")
+    assert spans.rows == 1
+    assert abs(int(spans["start_ns"][0]) - began_ns) < 1_000_000_000
+    producer.close()
+
+
+def test_rows_written_but_not_in_the_journal_are_cut_and_read_again(agent: RunningAgent) -> None:
+    """The moment between data and journal, made by hand."""
+    producer = Producer()
+    producer.connect(agent.place.probe_socket)
+    producer.answer()
+    for number in range(10):
+        producer.counter(number)
+    with agent.client() as client:
+        client.ask("flush", job="job")
+        folder = client.ask("flush", job="job")["folder"]
+    agent.kill()
+    chunk = sorted((agent.recordings()[0] / "detail").iterdir())[-1]
+    with (chunk / "counters.arrows").open("ab") as stream:
+        stream.write(b"half of a batch")
+    with (chunk / "commit.jsonl").open("ab") as stream:
+        stream.write(b'{"lengths": {"counters.arr')
+    agent.start()
+    producer.connect(agent.place.probe_socket)
+    producer.answer()
+    producer.counter(10)
+    until(lambda: agent.status()["processes"][0]["read"])
+    with agent.client() as client:
+        assert client.ask("flush", job="job")["folder"] == folder
+    recording = agent.recording()
+    assert sorted(recording.detail("counters")["value"].tolist()) == list(range(11))
+    assert recording.warnings == []
+    producer.close()
+
+
+def test_a_process_that_died_without_an_agent_is_gone_and_the_job_ends(
+    agent: RunningAgent,
+) -> None:
+    child = os.fork()
+    if child == 0:
+        producer = Producer()
+        producer.connect(agent.place.probe_socket)
+        producer.answer()
+        time.sleep(60)
+        os._exit(0)
+    until(lambda: agent.status()["processes"])
+    agent.kill()
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    agent.start()
+    until(lambda: agent.is_finished("job"), 30)
+    (process,) = agent.recording().processes
+    assert process.end is not None and process.end.how == "gone"
+
+
+def test_an_orderly_end_of_the_agent_leaves_a_job_that_the_next_one_goes_on_with(
+    agent: RunningAgent,
+) -> None:
+    producer = Producer()
+    producer.connect(agent.place.probe_socket)
+    producer.answer()
+    producer.counter(1)
+    assert agent.stop() == ""
+    assert not agent.place.client_socket.exists() and not agent.place.lock.exists()
+    assert agent.recording().manifest.state == "recording"
+    agent.start()
+    producer.connect(agent.place.probe_socket)
+    producer.answer()
+    producer.counter(2)
+    until(lambda: agent.status()["processes"][0]["read"])
+    with agent.client() as client:
+        client.ask("flush", job="job")
+    assert agent.recording().detail("counters")["value"].tolist() == [1, 2]
+    assert len(agent.recordings()) == 1
+    producer.close()
+
+
+def test_a_damaged_list_of_jobs_does_not_keep_the_agent_from_starting(
+    agent: RunningAgent,
+) -> None:
+    agent.kill()
+    for text in ("{", '{"jobs": [1, 2]}', '{"jobs": [["a", "/nonexistent"]]}', "[]"):
+        agent.place.jobs.write_text(text)
+        agent.start()
+        assert agent.status()["jobs"] == []
+        agent.kill()
+    agent.start()
