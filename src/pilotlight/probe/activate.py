@@ -71,8 +71,18 @@ def _hook() -> None:
 def _after_fork_in_child() -> None:
     try:
         _start(forked=True)
+        _leave_with_multiprocessing()
     except Exception as error:
         _leave_reason(f"{type(error).__name__}: {error}")
+
+
+def _leave_with_multiprocessing() -> None:
+    """Its forked workers end by os._exit, without atexit, but run what it calls finalizers."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is None:
+        return
+    # A worker first forgets its parent's finalizers, then calls these.
+    util.register_after_fork(_at_exit, lambda leave: util.Finalize(None, leave, exitpriority=-100))
 
 
 def _at_exit() -> None:

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.conftest import RunPilotlight
+
+PYTHON = sys.executable
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 255])
+def test_the_exit_code_passes_through(pilotlight_cli: RunPilotlight, code: int) -> None:
+    done = pilotlight_cli("run", "--", PYTHON, "-c", f"raise SystemExit({code})")
+    assert done.returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT])
+def test_a_signal_that_ends_the_job_ends_run(pilotlight_cli: RunPilotlight, number: int) -> None:
+    program = f"import os; os.kill(os.getpid(), {int(number)})"
+    done = pilotlight_cli("run", "--", PYTHON, "-c", program)
+    assert done.returncode == -number
+
+
+def test_a_command_that_does_not_exist_is_127_with_a_shells_message(
+    pilotlight_cli: RunPilotlight,
+) -> None:
+    done = pilotlight_cli("run", "--", "no-such-command-here")
+    assert done.returncode == 127
+    assert "no-such-command-here: command not found" in done.stderr
+
+
+def test_a_file_that_cannot_be_executed_is_126(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    (tmp_path / "data").write_text("")
+    done = pilotlight_cli("run", "--", str(tmp_path / "data"))
+    assert done.returncode == 126
+    assert "Permission denied" in done.stderr
+
+
+def test_a_script_without_a_first_line_runs_as_in_a_shell(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo hello; exit 4\n")
+    script.chmod(0o755)
+    done = pilotlight_cli("run", "--", str(script))
+    assert (done.returncode, done.stdout) == (4, "hello\n")
+
+
+def test_no_command_says_what_to_type(pilotlight_cli: RunPilotlight) -> None:
+    done = pilotlight_cli("run", "--")
+    assert done.returncode == 2
+    assert "pilotlight run -- python train.py" in done.stderr
+
+
+def test_standard_streams_are_the_jobs_own(pilotlight_cli: RunPilotlight) -> None:
+    program = "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.stderr.write('e')"
+    done = pilotlight_cli("run", "--quiet", "--", PYTHON, "-c", program, input="abc")
+    assert (done.stdout, done.stderr) == ("ABC", "e")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
+def test_a_signal_sent_to_run_reaches_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    program = (
+        "import signal, sys, pathlib, time\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(42))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    run = subprocess.Popen(
+        [PYTHON, "-m", "pilotlight", "run", "--", PYTHON, "-c", program],
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while not ready.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(run.pid, number)
+    assert run.wait(30) == 42
+
+
+def test_the_job_runs_even_if_nothing_can_be_recorded(
+    pilotlight_cli: RunPilotlight, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("PILOTLIGHT_RUNTIME_DIR", str(tmp_path / "file" / "x"))
+    done = pilotlight_cli("run", "--", PYTHON, "-c", "print('ran'); raise SystemExit(5)")
+    assert (done.returncode, done.stdout) == (5, "ran\n")
+    assert "not recorded" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_job_without_python_is_told_so(pilotlight_cli: RunPilotlight) -> None:
+    done = pilotlight_cli("run", "--", "true")
+    assert done.returncode == 0
+    assert "pilotlight doctor" in done.stderr
