@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from example import Process, write_chunk, write_example, write_head
+
+from pilotlight.recording.recording import Recording
+from pilotlight.report.report import report_of
+from pilotlight.report.steps import outliers_in
+
+MS = 1_000_000
+
+
+def steps(process: Process, durations_ms: list[int], start_ns: int = 2_000) -> None:
+    for number, duration_ms in enumerate(durations_ms):
+        process.add("steps", 7, number, start_ns, duration_ms * MS)
+        start_ns += duration_ms * MS
+
+
+def test_steps_are_summed_up_by_process(tmp_path: Path) -> None:
+    fast, slow = Process(0), Process(1)
+    steps(fast, [10, 20, 30, 40])
+    steps(slow, [100])
+    report = report_of(Recording.open(write_example(tmp_path, fast, slow)))
+    first, second = report.steps
+    assert (first.count, first.median_ns, first.p95_ns) == (4, 20 * MS, 40 * MS)
+    assert (first.min_ns, first.max_ns, first.total_ns) == (10 * MS, 40 * MS, 100 * MS)
+    assert (second.process, second.count, second.median_ns) == (1, 1, 100 * MS)
+
+
+def test_an_outlier_is_told_with_its_place_and_what_it_did(tmp_path: Path) -> None:
+    process = Process(0)
+    durations = [10] * 20
+    durations[12] = 100
+    steps(process, durations)
+    begin = 2_000 + 120 * MS
+    save, run = process.stack("train", "save"), process.stack("train", "forward")
+    for tick in range(10):
+        at = begin + (10 * tick + 5) * MS
+        process.add("samples", 7, save if tick < 8 else run, 1, 0, at, 10 * MS)
+        process.add("samples", 8, run, 1, 0, at, 10 * MS)
+    process.add("spans", 7, 0, 2, 0, begin - 2 * MS, 6 * MS)
+    report = report_of(Recording.open(write_example(tmp_path, process)))
+    (summary,) = report.steps
+    (outlier,) = summary.outliers
+    assert (summary.outlier_count, summary.outlier_excess_ns) == (1, 90 * MS)
+    assert (outlier.step, outlier.duration_ns, outlier.ratio) == (12, 100 * MS, 10.0)
+    assert outlier.since_start_ns == begin - 1_000
+    assert outlier.gc_ns == 4 * MS
+    assert (outlier.doing, outlier.doing_ratio) == ("train › save", 0.8)
+
+
+def test_even_steps_and_few_steps_have_no_outliers() -> None:
+    assert not outliers_in(np.array([100] * 50)).any()
+    assert not outliers_in(np.array([1, 1, 1, 1000])).any()
+    assert not outliers_in(np.array([100 + number % 7 for number in range(90)])).any()
+
+
+def test_a_step_a_quarter_above_a_steady_median_is_an_outlier() -> None:
+    durations = np.array([100] * 50 + [124, 126])
+    assert np.flatnonzero(outliers_in(durations)).tolist() == [51]
+
+
+def test_a_step_in_windows_and_detail_counts_once(tmp_path: Path) -> None:
+    write_head(tmp_path, last_chunk=1)
+    row = (0, 7, 1, 5_000, 10 * MS)
+    later = (0, 7, 2, 5_000 + 10 * MS, 20 * MS)
+    write_chunk(tmp_path / "windows", {"steps": [row]})
+    write_chunk(tmp_path / "detail" / "000001", {"steps": [row, later]})
+    report = report_of(Recording.open(tmp_path))
+    assert [summary.count for summary in report.steps] == [2]
