@@ -144,12 +144,9 @@ void CodeReader::identify(const uint64_t* codes, uint32_t count, CodeIdentity* o
     }
     out[i] = identity_of(codes[i], bytes);
   }
-  if (python_.version < 0x030c0000) identify_deeply(count, out);
 }
 
-// Before 3.12 a code object can be followed by one with the same fields at the same addresses (code
-// that is generated and dropped in a loop), so the texts behind the name and the file count too.
-void CodeReader::identify_deeply(uint32_t count, CodeIdentity* out) noexcept {
+void CodeReader::text_hashes(const CodeIdentity* codes, uint32_t count, uint64_t* out) noexcept {
   Span spans[2 * kMaxBatch];
   uint32_t place[2 * kMaxBatch];
   uint32_t used = 0;
@@ -161,25 +158,23 @@ void CodeReader::identify_deeply(uint32_t count, CodeIdentity* out) noexcept {
     return used++;
   };
   for (uint32_t i = 0; i < count; i++) {
-    if (out[i].hash == 0) continue;
-    place[2 * i] = add(out[i].name);
-    place[2 * i + 1] = add(out[i].file);
+    place[2 * i] = add(codes[i].name);
+    place[2 * i + 1] = add(codes[i].file);
   }
-  bool together = used == 0 || memory_.read_all(spans, used);
+  bool together = memory_.read_all(spans, used);
   for (uint32_t i = 0; i < used && !together; i++) {
     if (!memory_.read_all(&spans[i], 1)) std::memset(spans[i].to, 0, kTextHeadBytes);
   }
   for (uint32_t i = 0; i < count; i++) {
-    if (out[i].hash == 0) continue;
+    out[i] = 0;
     for (uint32_t text : {place[2 * i], place[2 * i + 1]}) {
       const unsigned char* head = buffers_->text_head[text];
       uint64_t length = value_at<uint64_t>(head, python_.offsets[kUnicodeLength]);
       uint32_t data = std::min(python_.offsets[kUnicodeAsciiData], kTextHeadBytes);
       uint64_t bytes = std::min<uint64_t>(length, kTextHeadBytes - data);
-      out[i].hash = mix(out[i].hash, length);
-      for (uint32_t j = 0; j < bytes; j++) out[i].hash = mix(out[i].hash, head[data + j]);
+      out[i] = mix(out[i], length);
+      for (uint32_t j = 0; j < bytes; j++) out[i] = mix(out[i], head[data + j]);
     }
-    if (out[i].hash == 0) out[i].hash = 1;
   }
 }
 

@@ -10,6 +10,8 @@
 namespace pilotlight {
 
 // Tells a code object from a later one at the same address: a hash over what never changes in it.
+// From 3.12 on that includes a number which no two code objects share; before, text_hashes() tells
+// apart what has the same fields at the same addresses, as code does that is made in a loop.
 struct CodeIdentity {
   uint64_t hash = 0;  // 0: it is no code object
   uint64_t name = 0;
@@ -32,8 +34,14 @@ class CodeReader {
 
   static constexpr uint32_t kMaxBatch = 32;
   static_assert(2 * kMaxBatch <= ProcessMemory::kMaxSpans);
-  // The identities of `count` <= kMaxBatch code objects in as few reads as possible.
+  // The identities of `count` <= kMaxBatch code objects in one system call.
   void identify(const uint64_t* codes, uint32_t count, CodeIdentity* out) noexcept;
+
+  static bool has_unique_number(uint32_t python_version) noexcept {
+    return python_version >= 0x030c0000;
+  }
+  // Over the beginnings of their names and files.
+  void text_hashes(const CodeIdentity* codes, uint32_t count, uint64_t* out) noexcept;
 
   // Both are UTF-8, cut at kMaxStringBytes, and valid until the next call. False: unreadable.
   bool function(const CodeIdentity& code, std::string_view* text) noexcept;
@@ -49,7 +57,6 @@ class CodeReader {
   struct Buffers;
   bool text_of(uint64_t object, std::string_view* text) noexcept;
   CodeIdentity identity_of(uint64_t code, const unsigned char* bytes) const noexcept;
-  void identify_deeply(uint32_t count, CodeIdentity* out) noexcept;
 
   ProcessMemory memory_;
   PythonInfo python_ = {};

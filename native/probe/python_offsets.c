@@ -156,8 +156,9 @@ static const char* fill_published(PythonLayout* at) {
 #endif
 
 #if PY_VERSION_HEX < 0x030b0000
-/* Without native_thread_id the thread's number is looked up behind its pthread_t, at the place where
-   the C library keeps that of the calling thread. Sampler::open checks the place with another one. */
+/* Without native_thread_id the thread's number is looked up behind its pthread_t, at the place
+   where the C library keeps that of the calling thread. Sampler::open checks the place with another
+   one. */
 static uint32_t find_pthread_tid(void) {
   const int32_t* words = (const int32_t*)PyThread_get_thread_ident();
   int32_t tid = (int32_t)syscall(SYS_gettid);
@@ -225,7 +226,8 @@ const char* pilotlight_python_layout(uint32_t* version, uint64_t* runtime, Pytho
 #if PY_VERSION_HEX < 0x030b0000
   layout->pthread_tid = find_pthread_tid();
 #endif
-  if (!agrees_with_public_api(layout)) return "this Python does not lie in memory as its headers say";
+  if (!agrees_with_public_api(layout))
+    return "this Python does not lie in memory as its headers say";
   *version = PY_VERSION_HEX;
   *runtime = (uint64_t)(uintptr_t)&_PyRuntime;
   return NULL;

@@ -1,6 +1,7 @@
 // native/probe/stack_interner.cpp
 #include "probe/stack_interner.h"
 
+#include <algorithm>
 #include <new>
 
 namespace pilotlight {
@@ -9,11 +10,20 @@ namespace {
 constexpr uint32_t kCodes = 1 << 12;
 constexpr uint32_t kFrames = 1 << 14;
 constexpr uint32_t kStacks = 1 << 14;
+constexpr uint32_t kPaths = 1 << 10;
 constexpr uint32_t kProbes = 8;
+// A code object that was the same this often has its texts compared only now and then.
+constexpr uint32_t kYoungChecks = 256;
+constexpr uint32_t kOldPeriod = 16;
 
 uint32_t slot_of(uint64_t key, uint32_t slots) noexcept {
   key *= 0x9e3779b97f4a7c15ull;
   return static_cast<uint32_t>(key >> 40) & (slots - 1);
+}
+
+uint64_t mix(uint64_t hash, uint64_t word) noexcept {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 31);
 }
 
 }  // namespace
@@ -21,7 +31,9 @@ uint32_t slot_of(uint64_t key, uint32_t slots) noexcept {
 struct StackInterner::Code {
   uint64_t address = 0;
   CodeIdentity identity;
+  uint64_t text_hash = 0;
   uint64_t epoch = 0;       // when it was last looked at
+  uint32_t checks = 0;      // how often it was the same
   uint32_t generation = 0;  // unique among all that was learnt, so that old frames do not match
   uint32_t function = 0;
   uint32_t file = 0;
@@ -35,6 +47,13 @@ struct StackInterner::Tables {
   struct Stack {
     uint32_t parent, frame, stack;
   };
+  // The callers of a leaf, by their code and instructions, and their stack. In the epoch where they
+  // were checked that is all; later they are checked again and `generations` must be the same.
+  struct Path {
+    uint64_t hash, epoch, generations;
+    uint32_t stack;
+  };
+  Path paths[kPaths];
   Code codes[kCodes];
   Frame frames[kFrames];
   Stack stacks[kStacks];
@@ -45,6 +64,7 @@ StackInterner::~StackInterner() { delete tables_; }
 bool StackInterner::open(const StackWalker& walker, Definitions* definitions) noexcept {
   definitions_ = definitions;
   if (!reader_.open(walker.memory(), walker.python())) return false;
+  has_numbers_ = CodeReader::has_unique_number(walker.python().version);
   if (tables_ == nullptr) tables_ = new (std::nothrow) Tables();
   return tables_ != nullptr;
 }
@@ -76,6 +96,8 @@ bool StackInterner::learn(Code* code, const CodeIdentity& identity) noexcept {
   CodeIdentity again;
   reader_.identify(&code->address, 1, &again);
   if (again.hash != identity.hash) return false;
+  code->checks = 0;
+  reader_.text_hashes(&identity, 1, &code->text_hash);
   code->identity = identity;
   code->generation = ++generations_;
   code->function = function;
@@ -87,6 +109,8 @@ bool StackInterner::learn(Code* code, const CodeIdentity& identity) noexcept {
 bool StackInterner::check_batch(const uint64_t* addresses, uint32_t count, uint64_t epoch,
                                 bool* fresh) noexcept {
   CodeIdentity identities[CodeReader::kMaxBatch];
+  Code* doubtful[CodeReader::kMaxBatch];
+  uint32_t doubts = 0;
   reader_.identify(addresses, count, identities);
   for (uint32_t i = 0; i < count; i++) {
     if (identities[i].hash == 0) return false;
@@ -97,23 +121,42 @@ bool StackInterner::check_batch(const uint64_t* addresses, uint32_t count, uint6
         *code = Code{};
         return false;
       }
+    } else if (!has_numbers_) {
+      bool is_due = code->checks < kYoungChecks || code->checks % kOldPeriod == 0;
+      if (is_due) doubtful[doubts++] = code;
+      code->checks++;
     }
     code->epoch = epoch;
+  }
+  return check_texts(doubtful, doubts, fresh);
+}
+
+bool StackInterner::check_texts(Code* const* codes, uint32_t count, bool* fresh) noexcept {
+  if (count == 0) return true;
+  CodeIdentity identities[CodeReader::kMaxBatch];
+  uint64_t hashes[CodeReader::kMaxBatch];
+  for (uint32_t i = 0; i < count; i++) identities[i] = codes[i]->identity;
+  reader_.text_hashes(identities, count, hashes);
+  for (uint32_t i = 0; i < count; i++) {
+    if (hashes[i] == codes[i]->text_hash) continue;
+    *fresh = true;
+    if (!learn(codes[i], identities[i])) {
+      *codes[i] = Code{};
+      return false;
+    }
   }
   return true;
 }
 
-bool StackInterner::check_codes(const Chain& chain, uint64_t epoch, bool* fresh) noexcept {
+// Looks at those of the newest `nodes` code objects that were not yet looked at in this epoch.
+bool StackInterner::check_codes(const Chain& chain, uint32_t nodes, uint64_t epoch,
+                                bool* fresh) noexcept {
   uint64_t batch[CodeReader::kMaxBatch];
   uint32_t count = 0;
-  for (uint32_t i = 0; i < chain.nodes; i++) {
+  for (uint32_t i = 0; i < nodes; i++) {
     uint64_t address = chain.node[i].code;
-    if (address == 0) continue;
-    Code* code = code_at(address);
-    if (code->epoch == epoch) continue;
-    bool queued = false;
-    for (uint32_t j = 0; j < count && !queued; j++) queued = batch[j] == address;
-    if (queued) continue;
+    if (address == 0 || code_at(address)->epoch == epoch) continue;
+    if (std::find(batch, batch + count, address) != batch + count) continue;
     batch[count++] = address;
     if (count < CodeReader::kMaxBatch) continue;
     if (!check_batch(batch, count, epoch, fresh)) return false;
@@ -148,25 +191,57 @@ uint32_t StackInterner::stack_of(uint32_t parent, uint32_t frame) noexcept {
   return stack;
 }
 
-Interned StackInterner::intern(const Chain& chain, uint64_t epoch, uint32_t* stack) noexcept {
-  bool fresh = false;
-  *stack = 0;
-  if (!check_codes(chain, epoch, &fresh)) return Interned::kBroken;
-  bool lost = false;
-  for (uint32_t i = chain.nodes; i-- > 0;) {
-    const Node& node = chain.node[i];
-    if (node.code == 0) continue;
-    Code* code = code_at(node.code);
-    // More code objects in one stack than the table can hold side by side.
-    if (code->epoch != epoch) return Interned::kBroken;
-    if (code->is_shim) continue;
-    uint32_t frame = 0;
-    if (!frame_of(node, code, &frame, &fresh)) return Interned::kBroken;
-    uint32_t next = frame != 0 && !lost ? stack_of(*stack, frame) : 0;
-    lost = lost || next == 0;
-    *stack = next;
+bool StackInterner::add_frame(const Node& node, uint64_t epoch, Growing* stack) noexcept {
+  if (node.code == 0 || stack->is_lost) return true;
+  Code* code = code_at(node.code);
+  // More code objects in one stack than the table can hold side by side.
+  if (code->epoch != epoch) return false;
+  if (code->is_shim) return true;
+  uint32_t frame = 0;
+  if (!frame_of(node, code, &frame, &stack->is_fresh)) return false;
+  stack->id = frame != 0 ? stack_of(stack->id, frame) : 0;
+  stack->is_lost = stack->id == 0;
+  return true;
+}
+
+bool StackInterner::add_callers(const Chain& chain, uint64_t epoch, Growing* stack) noexcept {
+  uint64_t hash = chain.nodes;
+  for (uint32_t i = 1; i < chain.nodes; i++) {
+    hash = mix(mix(hash, chain.node[i].code), chain.node[i].instruction);
   }
-  return fresh ? Interned::kFresh : Interned::kKnown;
+  auto& path = tables_->paths[slot_of(hash, kPaths)];
+  bool is_known = path.hash == hash && path.stack != 0;
+  if (is_known && path.epoch == epoch) {
+    stack->id = path.stack;
+    return true;
+  }
+  if (!check_codes(chain, chain.nodes, epoch, &stack->is_fresh)) return false;
+  uint64_t generations = 0;
+  for (uint32_t i = 1; i < chain.nodes; i++) {
+    if (chain.node[i].code == 0) continue;
+    generations = mix(generations, code_at(chain.node[i].code)->generation);
+  }
+  if (is_known && path.generations == generations) {
+    path.epoch = epoch;
+    stack->id = path.stack;
+    return true;
+  }
+  for (uint32_t i = chain.nodes; i-- > 1;) {
+    if (!add_frame(chain.node[i], epoch, stack)) return false;
+  }
+  path = {hash, epoch, generations, stack->id};
+  return true;
+}
+
+Interned StackInterner::intern(const Chain& chain, uint64_t epoch, uint32_t* id) noexcept {
+  *id = 0;
+  if (chain.nodes == 0) return Interned::kKnown;
+  Growing stack;
+  if (!add_callers(chain, epoch, &stack)) return Interned::kBroken;
+  if (!check_codes(chain, 1, epoch, &stack.is_fresh)) return Interned::kBroken;
+  if (!add_frame(chain.node[0], epoch, &stack)) return Interned::kBroken;
+  *id = stack.id;
+  return stack.is_fresh ? Interned::kFresh : Interned::kKnown;
 }
 
 }  // namespace pilotlight

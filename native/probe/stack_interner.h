@@ -32,15 +32,26 @@ class StackInterner {
   struct Code;
   struct Tables;
 
+  // A stack on its way from the root to the leaf.
+  struct Growing {
+    uint32_t id = 0;
+    bool is_fresh = false;
+    bool is_lost = false;  // the arena is full: it stays without an id
+  };
+
   Code* code_at(uint64_t address) noexcept;
-  bool check_codes(const Chain& chain, uint64_t epoch, bool* fresh) noexcept;
+  bool check_codes(const Chain& chain, uint32_t nodes, uint64_t epoch, bool* fresh) noexcept;
   bool check_batch(const uint64_t* addresses, uint32_t count, uint64_t epoch, bool* fresh) noexcept;
+  bool check_texts(Code* const* codes, uint32_t count, bool* fresh) noexcept;
   bool learn(Code* code, const CodeIdentity& identity) noexcept;
   bool frame_of(const Node& node, Code* code, uint32_t* frame, bool* fresh) noexcept;
   uint32_t stack_of(uint32_t parent, uint32_t frame) noexcept;
+  bool add_frame(const Node& node, uint64_t epoch, Growing* stack) noexcept;
+  bool add_callers(const Chain& chain, uint64_t epoch, Growing* stack) noexcept;
 
   CodeReader reader_;
   Definitions* definitions_ = nullptr;
+  bool has_numbers_ = false;  // a code object can be told by a number alone
   uint32_t generations_ = 0;
   Tables* tables_ = nullptr;
 };

@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 // Python.h first: it decides on the feature macros.
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ class Harness {
 
  private:
   void run(const PythonInfo& python, int64_t period_ns) {
+    pthread_setname_np(pthread_self(), "pilotlight");
     segment_.take_ring(&ring_, static_cast<uint32_t>(syscall(SYS_gettid)), "harness");
     opened_ = sampler_.open(python, &segment_.definitions(), &ring_) ? 1 : 0;
     while (opened_ == 1 && !stopping_) {
