@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -58,18 +59,16 @@ def test_nonsense_is_answered_with_one_error_line_and_a_hang_up(
     agent: RunningAgent, line: bytes
 ) -> None:
     connection = raw(agent)
-    try:
+    # The agent hangs up as soon as it knows enough, perhaps before all was sent.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(line)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
-    try:
-        answer = read_all(connection)
-    except ConnectionResetError:
-        answer = b""
-        connection.close()
-    if answer:
-        assert answer.count(b"\n") == 1
-        assert json.loads(answer)["ok"] is False
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := connection.recv(1 << 16):
+            answer += piece
+    connection.close()
+    assert answer.count(b"\n") == 1
+    assert json.loads(answer)["ok"] is False
     assert len(agent.status()["clients"]) == 1
 
 
@@ -110,12 +109,13 @@ def test_a_client_that_never_reads_costs_nobody_anything(agent: RunningAgent) ->
     lazy.sendall(b'{"want": "subscribe", "kinds": ["spans", "status"]}\n')
     with subscribe(kinds=("steps",), job="job") as eager:
         steps = 0
-        for number in range(60):
-            for _ in range(200):
+        for number in range(101):
+            for _ in range(40):
                 producer.span()
             producer.step(number)
+            # A pace that the smallest of rings can hold between two polls.
             time.sleep(0.02)
-        while steps < 50:
+        while steps < 100:
             steps += len(next(eager)["rows"])
     clients = agent.status()["clients"]
     behind = next(client for client in clients if "spans" in client["kinds"])
@@ -185,7 +185,7 @@ def test_a_slow_subscriber_is_told_its_lag(agent: RunningAgent) -> None:
     connection.sendall(b'{"want": "subscribe", "kinds": ["spans"]}\n')
 
     def is_behind() -> bool:
-        for _ in range(400):
+        for _ in range(200):
             producer.span()
         clients = agent.status()["clients"]
         return any(client["dropped"] for client in clients)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from pilotlight.agent.lock import AgentLock
@@ -26,6 +27,10 @@ def serve(settings: Settings, place: Runtime, announce: Callable[[], None]) -> N
         service = Service(settings, place)
         announce()
         service.run()
+    if settings.memory_folder is not None:
+        # Of use to others only while something lies in it.
+        with contextlib.suppress(OSError):
+            settings.memory_folder.rmdir()
     if settings.ends_itself:
         _remove_folder(place)
 
