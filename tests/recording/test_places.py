@@ -22,6 +22,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_data_dir_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PILOTLIGHT_DATA_DIR", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     assert recordings_root() == tmp_path / "xdg" / "pilotlight" / "recordings"
     monkeypatch.setenv("PILOTLIGHT_DATA_DIR", str(tmp_path / "own"))

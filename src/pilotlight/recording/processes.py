@@ -78,7 +78,7 @@ class Process:
 
 
 def read_processes(folder: Path) -> tuple[tuple[Process, ...], list[str]]:
-    """The processes by index, and what could not be read of them."""
+    """The processes by index, and what could not be read of them; none before the first appears."""
     path = folder / PROCESSES_FILE
     starts: dict[int, ProcessStart] = {}
     ends: dict[int, ProcessEnd] = {}
@@ -86,7 +86,7 @@ def read_processes(folder: Path) -> tuple[tuple[Process, ...], list[str]]:
     try:
         stream = open_source(path)
     except FileNotFoundError:
-        return (), [f"{PROCESSES_FILE}: is missing"]
+        return (), []
     with stream:
         for number in range(1, 2 * PROCESSES_LIMIT + 1):
             line = stream.readline(LINE_LIMIT_BYTES)

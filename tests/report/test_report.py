@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from example import Process, write_chunk, write_example, write_head
+
+from pilotlight.recording.manifest import AgentFacts, Lost
+from pilotlight.recording.recording import Recording
+from pilotlight.report.headline import headline
+from pilotlight.report.report import Report, report_of
+
+MS = 1_000_000
+S = 1000 * MS
+
+
+def report(folder: Path, *processes: Process, ended: str = "exit") -> Report:
+    return report_of(Recording.open(write_example(folder, *processes, ended=ended)))
+
+
+def test_threads_are_told_by_state(tmp_path: Path) -> None:
+    process = Process(0)
+    process.add("threads", 100, process.name("MainThread"))
+    for number, state in enumerate([1, 1, 1, 2, 3, 4, 0, 77]):
+        process.add("samples", 100, process.stack("f"), state, 0, number * S, 10 * MS)
+    process.add("samples", 200, process.stack("f"), 2, 0, S, 10 * MS)
+    main, other = report(tmp_path, process).threads
+    assert (main.name, main.is_main, main.samples, other.is_main) == ("MainThread", True, 8, False)
+    times = main.times
+    assert (times.running_ns, times.waiting_ns, times.gil_wait_ns) == (30 * MS, 10 * MS, 10 * MS)
+    assert (times.disk_ns, times.unknown_ns, times.total_ns) == (10 * MS, 20 * MS, 80 * MS)
+
+
+def test_a_range_has_count_total_self_and_quantiles(tmp_path: Path) -> None:
+    process = Process(0)
+    step, forward = process.name("step"), process.name("forward")
+    for number in range(20):
+        start = number * S
+        process.add("spans", 7, step, 1, 0, start, (number + 1) * 10 * MS)
+        process.add("spans", 7, forward, 1, 0, start + MS, 4 * MS)
+        process.add("spans", 8, forward, 1, 0, start, 2 * MS)
+    outer, inner = report(tmp_path, process).ranges
+    assert (outer.name, outer.count, outer.total_ns) == ("step", 20, 2100 * MS)
+    assert outer.self_ns == (2100 - 20 * 4) * MS
+    assert (outer.p50_ns, outer.p95_ns, outer.max_ns) == (100 * MS, 190 * MS, 200 * MS)
+    assert (inner.name, inner.count, inner.total_ns, inner.self_ns) == (
+        "forward",
+        40,
+        120 * MS,
+        120 * MS,
+    )
+
+
+def test_a_range_without_begin_or_end_is_counted_apart(tmp_path: Path) -> None:
+    process = Process(0)
+    for flags, length in ((0, 5), (1, 700), (2, 900)):
+        process.add("spans", 7, process.name("load"), 1, flags, S, length * MS)
+    (load,) = report(tmp_path, process).ranges
+    assert (load.count, load.partial, load.total_ns, load.max_ns) == (1, 2, 5 * MS, 5 * MS)
+
+
+def test_garbage_collection_is_a_share_of_the_life_of_a_process(tmp_path: Path) -> None:
+    process = Process(0)
+    for start, length in ((1, 100), (5, 350)):
+        process.add("spans", 7, 0, 2, 0, start * S, length * MS)
+    (garbage,) = report(tmp_path, process).garbage
+    assert (garbage.count, garbage.total_ns, garbage.longest_ns) == (2, 450 * MS, 350 * MS)
+    assert garbage.longest_since_start_ns == 5 * S - 1_000
+    assert garbage.ratio == pytest.approx(0.45 / 90)
+
+
+def test_counters_keep_last_least_and_greatest(tmp_path: Path) -> None:
+    process = Process(0)
+    for time, value in ((3, 2.0), (1, 9.0), (2, -1.0), (4, float("nan")), (5, float("inf"))):
+        process.add("counters", 7, process.name("loss"), time * S, value)
+    (loss,) = report(tmp_path, process).counters
+    assert (loss.name, loss.last, loss.min, loss.max) == ("loss", 2.0, -1.0, 9.0)
+    assert (loss.count, loss.not_numbers) == (3, 2)
+
+
+def test_a_gap_is_told_with_the_steps_in_which_it_fell(tmp_path: Path) -> None:
+    process = Process(0)
+    for number in range(5):
+        process.add("steps", 7, number + 40, 2 * S + number * S, S)
+    process.add("gaps", 0, 1, 3 * S + 5, 3 * S + 9, 7)
+    process.add("gaps", 1, 1, 4 * S + 5, 4 * S + 9, 5)
+    process.add("gaps", 1, 99, S, S, 1)
+    full, strange = report(tmp_path, process).losses.gaps
+    assert (full.reason, full.count) == ("the ring was full", 12)
+    assert (full.first_step, full.last_step) == (41, 42)
+    assert full.first_since_start_ns == 3 * S + 5 - 1_000
+    assert (strange.reason, strange.first_step) == ("reason 99", None)
+    assert report_losses(tmp_path) == 13
+
+
+def report_losses(folder: Path) -> int:
+    return report_of(Recording.open(folder)).losses.records_dropped
+
+
+def test_what_the_recorder_and_the_sampler_lost_is_told(tmp_path: Path) -> None:
+    write_head(tmp_path, lost=Lost(2, 30, ("disk full",)), last_chunk=1)
+    rows = [(0, S, 100, 300, 4, 5, MS, 10 * MS), (0, 2 * S, 100, 300, 1, 0, MS, 10 * MS)]
+    write_chunk(tmp_path / "detail" / "000001", {"sampler": rows})
+    losses = report_of(Recording.open(tmp_path)).losses
+    assert (losses.chunks_dropped, losses.rows_dropped) == (2, 30)
+    assert (losses.samples_torn, losses.passes_skipped) == (5, 5)
+    assert losses.write_errors == ("disk full",)
+
+
+def test_the_cost_of_the_profiler_is_measured_between_its_own_records(tmp_path: Path) -> None:
+    agent = AgentFacts(1, "0.1.0", cpu_ns=20 * MS, wall_ns=10 * S, rss_bytes=40_000_000)
+    write_head(tmp_path, agent=agent, detail_bytes=123, last_chunk=1)
+    rows = [(0, number * S, 95, 285, 0, 0, 4 * MS, 10 * MS) for number in range(1, 12)]
+    write_chunk(tmp_path / "detail" / "000001", {"sampler": rows})
+    overhead = report_of(Recording.open(tmp_path)).overhead
+    (sampler,) = overhead.samplers
+    assert sampler.cpu_ratio == pytest.approx(0.004)
+    assert (sampler.achieved_hz, sampler.asked_hz) == (95.0, 100.0)
+    assert overhead.agent_cpu_ratio == pytest.approx(0.002)
+    assert (overhead.agent_rss_bytes, overhead.recorded_bytes) == (40_000_000, 123)
+
+
+def test_what_was_not_measured_is_none_and_not_zero(tmp_path: Path) -> None:
+    write_head(tmp_path, agent=AgentFacts(1, "0.1.0"))
+    overhead = report_of(Recording.open(tmp_path)).overhead
+    assert (overhead.samplers, overhead.agent_cpu_ratio, overhead.agent_rss_bytes) == (
+        (),
+        None,
+        None,
+    )
+
+
+def test_processes_tell_how_they_ended(tmp_path: Path) -> None:
+    process = Process(0)
+    process.add("marks", 100, process.name("ValueError"), 3, 5 * S, 0)
+    process.add("marks", 100, process.name("too many threads"), 5, 4 * S, 0)
+    (facts,) = report(tmp_path, process, ended="died").processes
+    assert (facts.label, facts.pid, facts.how) == ("rank 0", 100, "died")
+    assert (facts.exception, facts.off) == ("ValueError", "too many threads")
+    assert facts.command == "python train.py"
+    assert facts.duration_ns == 90 * S - 1_000
+
+
+def test_the_headline_tells_the_step_the_slow_rank_and_the_worst_outlier(tmp_path: Path) -> None:
+    processes = [Process(0), Process(1), Process(2)]
+    for process in processes:
+        start = 2_000
+        for number in range(20):
+            length = (50 if process.index == 2 else 40) * MS
+            length += 900 * MS if number == 0 else 400 * MS if number == 9 else 0
+            process.add("steps", 7, number, start, length)
+            start += length
+    found = headline(report(tmp_path, *processes))
+    assert found.startswith("A step takes 40.0 ms (20 steps); rank 2 is 25.0 % slower")
+    assert "6 outliers, the worst 450 ms (step 9 of rank 2)" in found
+
+
+def test_the_headline_without_steps_tells_the_busiest_function(tmp_path: Path) -> None:
+    process = Process(0)
+    process.add("threads", 100, process.name("MainThread"))
+    process.add("samples", 100, process.stack("main", "parse"), 1, 0, S, 75 * MS)
+    process.add("samples", 100, process.stack("main"), 1, 0, 2 * S, 25 * MS)
+    assert headline(report(tmp_path, process)).startswith(
+        "75.0 % of the time of the main threads is spent in parse; no step was marked"
+    )
+
+
+def test_the_headline_of_nothing_says_what_to_do(tmp_path: Path) -> None:
+    write_head(tmp_path, ranks=0)
+    assert "pilotlight run" in headline(report_of(Recording.open(tmp_path)))
+
+
+def test_the_headline_says_that_a_rank_died(tmp_path: Path) -> None:
+    assert "Rank 0 died." in headline(report(tmp_path, Process(0), ended="died"))

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from example import Process, write_example, write_head
+from rich.cells import cell_len
+from rich.console import Console
+
+from pilotlight.recording.recording import Recording
+from pilotlight.report.report import report_of
+from pilotlight.report.terminal import print_report, short_file
+
+MS = 1_000_000
+S = 1000 * MS
+
+
+def shown(folder: Path, width: int) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False)
+    print_report(report_of(Recording.open(folder)), console)
+    return out.getvalue()
+
+
+def busy(folder: Path) -> Path:
+    process = Process(0)
+    process.add("threads", 100, process.name("MainThread"))
+    for number in range(30):
+        length = 400 * MS if number == 20 else 40 * MS
+        process.add("steps", 100, number, (number + 1) * S, length)
+        process.add("spans", 100, process.name("forward"), 1, 0, (number + 1) * S, 20 * MS)
+        process.add("spans", 100, 0, 2, 0, (number + 1) * S, 2 * MS)
+        process.add(
+            "samples", 100, process.stack("main", "évil\x1b[31m"), 1, 0, (number + 1) * S, MS
+        )
+        process.add("counters", 100, process.name("loss"), (number + 1) * S, 0.5)
+        process.add("sampler", (number + 1) * S, 100, 100, 0, 0, 3 * MS, 10 * MS)
+    process.add("gaps", 0, 1, 5 * S, 6 * S, 321)
+    return write_example(folder, process)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
+    text = shown(busy(tmp_path), width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+
+
+def test_the_answer_comes_first_and_every_part_follows(tmp_path: Path) -> None:
+    text = shown(busy(tmp_path), 120)
+    assert text.startswith("A step takes 40.0 ms (30 steps)")
+    for part in ("Steps", "Where the time goes", "Ranges", "Threads", "Counters", "Processes"):
+        assert f"\n{part}" in text
+    assert "321 records between" in text and "the ring was full" in text
+    assert "0.300 % of a core at most" in text
+
+
+def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    text = shown(busy(tmp_path), 120)
+    assert "\x1b" not in text
+    assert "évil\\u001b[31m" in text
+
+
+def test_numbers_keep_their_width_on_a_narrow_terminal(tmp_path: Path) -> None:
+    assert "40.0 ms" in shown(busy(tmp_path), 60)
+
+
+def test_an_empty_recording_says_so(tmp_path: Path) -> None:
+    write_head(tmp_path, ranks=0)
+    text = shown(tmp_path, 80)
+    assert text.startswith("Nothing was sampled")
+    assert "nothing: no record was lost" in text
+    assert "not measured" in text
+
+
+def test_files_are_shown_from_their_package_on() -> None:
+    assert short_file("/x/lib/site-packages/torch/nn/linear.py") == "torch/nn/linear.py"
+    assert short_file("/home/me/job/train.py") == "job/train.py"
+    assert short_file("train.py") == "train.py"
