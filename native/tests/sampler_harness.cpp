@@ -14,6 +14,8 @@
 #include <thread>
 #include <tuple>
 
+#include "probe/line_table.h"
+#include "probe/process_stacks.h"
 #include "probe/sampler.h"
 #include "ring/segment.h"
 
@@ -187,7 +189,59 @@ PyObject* layout(PyObject*, PyObject*) {
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(&python), sizeof(python));
 }
 
+class Collector : public StackVisitor {
+ public:
+  explicit Collector(PyObject* threads) : threads_(threads) {}
+
+  void thread(uint32_t tid, ThreadState state) override {
+    PyObject* row = Py_BuildValue("(IIN)", tid, static_cast<unsigned>(state), PyList_New(0));
+    PyList_Append(threads_, row);
+    frames_ = PyTuple_GetItem(row, 2);
+    Py_DECREF(row);
+  }
+
+  void frame(std::string_view function, std::string_view file, uint32_t line) override {
+    PyObject* row =
+        Py_BuildValue("(s#s#I)", function.data(), static_cast<Py_ssize_t>(function.size()),
+                      file.data(), static_cast<Py_ssize_t>(file.size()), line);
+    PyList_Append(frames_, row);
+    Py_DECREF(row);
+  }
+
+ private:
+  PyObject* threads_;
+  PyObject* frames_ = nullptr;
+};
+
+PyObject* walk(PyObject*, PyObject* args) {
+  int pid = 0;
+  const char* bytes = nullptr;
+  Py_ssize_t size = 0;
+  if (!PyArg_ParseTuple(args, "iy#", &pid, &bytes, &size)) return nullptr;
+  PythonInfo python = {};
+  if (size != sizeof(python)) return PyErr_Format(PyExc_ValueError, "not a PythonInfo");
+  std::memcpy(&python, bytes, sizeof(python));
+  PyObject* threads = PyList_New(0);
+  Collector collector(threads);
+  const char* why = nullptr;
+  if (walk_process(pid, python, &collector, &why)) return threads;
+  Py_DECREF(threads);
+  return PyErr_Format(PyExc_OSError, "%s", why);
+}
+
+PyObject* line(PyObject*, PyObject* args) {
+  const char* table = nullptr;
+  Py_ssize_t size = 0;
+  unsigned version = 0, first_line = 0, offset = 0;
+  if (!PyArg_ParseTuple(args, "Iy#II", &version, &table, &size, &first_line, &offset))
+    return nullptr;
+  return PyLong_FromUnsignedLong(line_at(version, reinterpret_cast<const unsigned char*>(table),
+                                         static_cast<uint32_t>(size), first_line, offset));
+}
+
 PyMethodDef methods[] = {
+    {"walk", walk, METH_VARARGS, "walk(pid, layout): the stacks of another process."},
+    {"line", line, METH_VARARGS, "line(version, table, first_line, offset)"},
     {"start", start, METH_VARARGS, "start(period_us): samples this process until stop()."},
     {"stop", stop, METH_NOARGS, "Everything that was seen, as a dictionary."},
     {"layout", layout, METH_NOARGS, "The PythonInfo of this process as bytes."},
