@@ -15,8 +15,6 @@ Text = str | int | float | None
 class Arguments(msgspec.Struct, gc=False):
     """What is used of `args`; all else is skipped without being built."""
 
-    external: Id = msgspec.field(default=NONE, name="External id")
-    external_old: Id = msgspec.field(default=NONE, name="external id")
     correlation: Id = NONE
     bytes: Id = NONE
 

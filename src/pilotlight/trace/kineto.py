@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import compress
 from operator import attrgetter
 from typing import Any
 
@@ -15,13 +16,12 @@ from pilotlight.trace import chrome
 from pilotlight.trace.eventlist import EventList
 from pilotlight.trace.span_table import KIND_OF_CATEGORY, SpanTable, nanoseconds
 from pilotlight.trace.step import steps_of
-from pilotlight.trace.trace import NONE, Kind, Trace
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Trace
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NAME, _CATEGORY = attrgetter("name"), attrgetter("cat")
 _PROCESS, _THREAD = attrgetter("pid"), attrgetter("tid")
 _START, _DURATION, _ARGUMENTS = attrgetter("ts"), attrgetter("dur"), attrgetter("args")
-_EXTERNAL, _EXTERNAL_OLD = attrgetter("external"), attrgetter("external_old")
 _CORRELATION, _BYTES = attrgetter("correlation"), attrgetter("bytes")
 _HALF = 1 << 62
 _NO_ARGUMENTS = chrome.Arguments()
@@ -60,6 +60,12 @@ class _Lanes(dict[tuple[Any, Any], int]):
         return number
 
 
+def _of_kinds(*kinds: Kind) -> Bool:
+    return np.isin(np.arange(256), kinds)
+
+
+_WITH_CORRELATION = _of_kinds(Kind.RUNTIME, Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC)
+_WITH_BYTES = _of_kinds(Kind.MEMCPY, Kind.MEMSET)
 _KINDS = _Kinds({text: int(kind) for text, kind in KIND_OF_CATEGORY.items()})
 
 
@@ -105,20 +111,16 @@ class _Build:
 
     def _add_spans(self, spans: list[chrome.Complete]) -> None:
         count = len(spans)
-        arguments = [a or _NO_ARGUMENTS for a in map(_ARGUMENTS, spans)]
-        external = _ids(map(_EXTERNAL, arguments), count)
-        if (external == NONE).all():
-            external = _ids(map(_EXTERNAL_OLD, arguments), count)
+        kind = np.fromiter(map(_KINDS.__getitem__, map(_CATEGORY, spans)), np.uint8, count)
         lanes = zip(map(_PROCESS, spans), map(_THREAD, spans), strict=True)
         self.table.add(
             nanoseconds(np.fromiter(map(_START, spans), np.float64, count)),
             nanoseconds(np.fromiter(map(_DURATION, spans), np.float64, count)),
-            np.fromiter(map(_KINDS.__getitem__, map(_CATEGORY, spans)), np.uint8, count),
+            kind,
             np.fromiter(map(self.table.names.__getitem__, map(_NAME, spans)), np.uint32, count),
             np.fromiter(map(self._lane_of.__getitem__, lanes), np.uint32, count),
-            _ids(map(_CORRELATION, arguments), count),
-            external,
-            _ids(map(_BYTES, arguments), count),
+            _arguments(spans, _WITH_CORRELATION[kind], _CORRELATION),
+            _arguments(spans, _WITH_BYTES[kind], _BYTES),
         )
 
     def _close(self, event: chrome.End, spans: list[chrome.Complete]) -> None:
@@ -190,12 +192,18 @@ def _lane_key(pid: Any, tid: Any) -> tuple[str, str]:
     return str(pid), str(tid)
 
 
-def _ids(values: Iterable[Any], count: int) -> np.ndarray[Any, Any]:
-    kept = list(values)
+def _arguments(
+    spans: list[chrome.Complete], wanted: Bool, get: Callable[[chrome.Arguments], Any]
+) -> Int64:
+    """A column from the arguments of some spans; the others have none of it."""
+    column = np.full(len(spans), NONE, np.int64)
+    chosen = map(_ARGUMENTS, compress(spans, wanted.tolist()))
+    values = [get(a or _NO_ARGUMENTS) for a in chosen]
     try:
-        return np.fromiter(kept, np.int64, count)
+        column[wanted] = values
     except (ValueError, OverflowError, TypeError):
-        return np.fromiter(map(_id, kept), np.int64, count)
+        column[wanted] = [_id(value) for value in values]
+    return column
 
 
 def _id(value: Any) -> int:

@@ -138,7 +138,7 @@ class _Process:
         self.table = SpanTable(source)
         self.pid = (key >> 24) & 0xFFFFFF
         self.devices: set[int] = set()
-        self._rows: list[tuple[int, int, int, int, int, int, int, int]] = []
+        self._rows: list[tuple[int, int, int, int, int, int, int]] = []
 
     def add_device(self, row: tuple[Any, ...], kind: Kind, name: str, size: Any) -> None:
         start, end, _, device, stream, correlation = row
@@ -175,13 +175,12 @@ class _Process:
                 names[name],
                 lanes[lane],
                 correlation if isinstance(correlation, int) and correlation else NONE,
-                NONE,
                 size if isinstance(size, int) else NONE,
             )
         )
 
     def finish(self, gpus: tuple[str, ...]) -> Trace:
-        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64, np.int64)
+        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64)
         columns = zip(*self._rows, strict=True)
         if self._rows:
             self.table.add(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))

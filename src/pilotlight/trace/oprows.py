@@ -40,7 +40,7 @@ class OperationRows:
 
 def read_operation_rows(path: Path) -> OperationRows:
     try:
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError:
         raise UsageError(f"{path}: reading parquet needs pyarrow: pip install pyarrow") from None

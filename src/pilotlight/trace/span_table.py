@@ -59,7 +59,7 @@ class SpanTable:
         self._counter_pieces.append((time_us, self.names[name], value))
 
     def spans(self) -> Spans:
-        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64, np.int64)
+        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64)
         columns = []
         for i, dtype in enumerate(dtypes):
             parts = [piece[i] for piece in self._pieces]

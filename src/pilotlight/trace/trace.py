@@ -17,7 +17,7 @@ UInt8 = NDArray[np.uint8]
 Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-NONE = -1  # in the columns `correlation`, `external` and `bytes`: the trace does not say
+NONE = -1  # in the columns `correlation` and `bytes`: the trace does not say
 
 
 class Kind(IntEnum):
@@ -55,7 +55,6 @@ class Spans:
     name: UInt32
     lane: UInt32
     correlation: Int64
-    external: Int64
     bytes: Int64
 
     def __len__(self) -> int:
@@ -74,7 +73,6 @@ class Spans:
             self.name[rows],
             self.lane[rows],
             self.correlation[rows],
-            self.external[rows],
             self.bytes[rows],
         )
 
