@@ -39,7 +39,7 @@ class Analyze:
         with _Progress(quiet=args.json) as progress:
             found = analyze(args.paths, os.cpu_count() or 1, progress.show)
         for problem in found.problems:
-            print(f"pilotlight: {problem}", file=sys.stderr)
+            print(f"pilotlight analyze: {problem}", file=sys.stderr)
         if args.html:
             try:
                 args.html.write_text(found.to_html(), encoding="utf-8")

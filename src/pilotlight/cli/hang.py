@@ -24,7 +24,7 @@ class Hang:
 
         found = read_dumps(args.folder)
         for problem in found.problems:
-            print(f"pilotlight: {problem}", file=sys.stderr)
+            print(f"pilotlight hang: {problem}", file=sys.stderr)
         report = find_culprits(found.dumps)
         if args.json:
             print(json.dumps(dataclasses.asdict(report)))

@@ -1,0 +1,107 @@
+"""pilotlight diff: what changed between two runs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pilotlight.insights.difference import Change, Difference
+
+
+class Diff:
+    name = "diff"
+    help = "Show what changed between two runs, and whether it is noise"
+    examples = (
+        "pilotlight diff before.json.gz after.json.gz",
+        "pilotlight diff runs/a runs/b --fail-if 'step_time>3%'",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("before", type=Path, help="trace or folder of ranks")
+        parser.add_argument("after", type=Path, help="trace or folder of ranks")
+        parser.add_argument(
+            "--fail-if",
+            action="append",
+            default=[],
+            metavar="METRIC>N%",
+            help="exit with 1 if a part of the step grew by more, and not by noise",
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from pilotlight.insights.difference import difference, parse_limit
+        from pilotlight.insights.job import job_of
+        from pilotlight.trace.reader import read_traces
+
+        limits = [parse_limit(text) for text in args.fail_if]
+        sets = [read_traces([path], os.cpu_count() or 1) for path in (args.before, args.after)]
+        problems = [problem for each in sets for problem in each.problems]
+        for problem in problems:
+            print(f"pilotlight diff: {problem}", file=sys.stderr)
+        found = difference(*(job_of(each.traces) for each in sets))
+        by_name = {change.what: change for change in found.parts}
+        exceeded = [limit for limit in limits if limit.is_exceeded(by_name[limit.metric])]
+        if args.json:
+            print(json.dumps(_plain(found, [limit.metric for limit in exceeded])))
+        else:
+            _print(found)
+            for limit in exceeded:
+                print(f"failed: {limit.metric} grew by more than {100 * limit.ratio:g} %")
+        if problems:
+            return 2
+        return 1 if exceeded else 0
+
+
+def _plain(found: Difference, exceeded: list[str]) -> dict[str, Any]:
+    def rows(changes: tuple[Change, ...]) -> list[dict[str, Any]]:
+        return [
+            {
+                **dataclasses.asdict(change),
+                "ratio": change.ratio if math.isfinite(change.ratio) else None,
+                "is_noise": change.is_noise,
+            }
+            for change in changes
+        ]
+
+    return {
+        "parts": rows(found.parts),
+        "kernels": rows(found.kernels),
+        "steps_before": found.steps_before,
+        "steps_after": found.steps_after,
+        "detectable_ratio": found.detectable_ratio,
+        "failed": exceeded,
+    }
+
+
+def _print(found: Difference) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    for title, changes in (("a step", found.parts), ("kernel, a step", found.kernels)):
+        table = Table(box=None, pad_edge=False)
+        table.add_column(title, max_width=70, no_wrap=True)
+        for head in ("before", "after", "change", ""):
+            table.add_column(head, justify="right")
+        for change in changes:
+            if not change.before_ns and not change.after_ns:
+                continue
+            relative = f"{100 * change.ratio:+.1f} %" if math.isfinite(change.ratio) else "new"
+            note = {True: "noise", False: "", None: ""}[change.is_noise]
+            before, after = (f"{ns / 1e6:.3f} ms" for ns in (change.before_ns, change.after_ns))
+            table.add_row(change.what, before, after, relative, note)
+        console.print(table)
+        console.print()
+    steps = f"{found.steps_before} and {found.steps_after} steps"
+    if found.detectable_ratio is None:
+        console.print(f"{steps}: too few to tell a change from noise")
+    else:
+        detectable = f"{100 * found.detectable_ratio:.1f} %"
+        console.print(f"{steps}: changes of the step time from {detectable} on are seen surely")

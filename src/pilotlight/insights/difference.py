@@ -1,0 +1,152 @@
+"""What changed between two jobs, by how much, and whether that is more than noise."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from pilotlight.errors import UsageError
+from pilotlight.insights.breakdown import Idle, kernel_times
+from pilotlight.insights.job import Job
+from pilotlight.trace.trace import Float64
+
+METRICS = ("step_time", "compute", "exposed_communication", "exposed_copies", "idle")
+NOISE_PROBABILITY = 0.05
+EXACT_PERMUTATIONS = 20_000
+RANDOM_PERMUTATIONS = 10_000
+SHOWN_KERNELS = 12
+
+
+@dataclass(frozen=True)
+class Change:
+    """Nanoseconds a step, before and after. `noise_probability` is how often a difference this
+    great comes about if nothing changed; None with fewer than three steps on a side."""
+
+    what: str
+    before_ns: float
+    after_ns: float
+    noise_probability: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Relative change; infinite for what is new."""
+        if self.before_ns:
+            return self.after_ns / self.before_ns - 1
+        return math.inf if self.after_ns else 0.0
+
+    @property
+    def is_noise(self) -> bool | None:
+        if self.noise_probability is None:
+            return None
+        return self.noise_probability > NOISE_PROBABILITY
+
+
+@dataclass(frozen=True)
+class Difference:
+    parts: tuple[Change, ...]
+    kernels: tuple[Change, ...]
+    steps_before: int
+    steps_after: int
+    detectable_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A metric and the relative change that it must not exceed."""
+
+    metric: str
+    ratio: float
+
+    def is_exceeded(self, change: Change) -> bool:
+        return change.ratio > self.ratio and change.is_noise is not True
+
+
+def parse_limit(text: str) -> Limit:
+    match = re.fullmatch(r"\s*(\w+)\s*>\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    if match is None or match.group(1) not in METRICS:
+        raise UsageError(f"--fail-if {text!r}: write METRIC>N%, METRIC one of {', '.join(METRICS)}")
+    return Limit(match.group(1), float(match.group(2)) / 100)
+
+
+def difference(before: Job, after: Job) -> Difference:
+    """Both jobs by step; raises UsageError if one has no device activity."""
+    if not before.ranks or not after.ranks:
+        raise UsageError("nothing to compare: a side has no device activity")
+    old, new = _samples(before), _samples(after)
+    parts = tuple(_change(name, old[name], new[name]) for name in old)
+    steps = old["step_time"]
+    detectable = None
+    fewest = min(len(steps), len(new["step_time"]))
+    if fewest >= 3:
+        variation = float(steps.std(ddof=1) / steps.mean())
+        detectable = 4.57 * variation * math.sqrt(2 / fewest)
+    return Difference(parts, _kernels(before, after), len(steps), len(new["step_time"]), detectable)
+
+
+def noise_probability(before: Float64, after: Float64) -> float | None:
+    """Permutation test of the difference of means, two-sided."""
+    if len(before) < 3 or len(after) < 3:
+        return None
+    together = np.concatenate((before, after))
+    count, size = len(together), len(after)
+    seen = abs(after.mean() - before.mean())
+    total = together.sum()
+    if math.comb(count, size) <= EXACT_PERMUTATIONS:
+        chosen = np.array(list(combinations(range(count), size)))
+    else:
+        random = np.random.default_rng(0)
+        chosen = np.argsort(random.random((RANDOM_PERMUTATIONS, count)), axis=1)[:, :size]
+    sums = together[chosen].sum(axis=1)
+    differences = np.abs(sums / size - (total - sums) / (count - size))
+    return float((differences >= seen * (1 - 1e-12)).mean())
+
+
+def _samples(job: Job) -> dict[str, Float64]:
+    """A value a step, the mean over the ranks."""
+    length = min(len(view.steady) for view in job.ranks)
+    rows = [view.steady[:length] for view in job.ranks]
+
+    def mean(values: list[list[int]]) -> Float64:
+        means: Float64 = np.array(values, np.float64).mean(axis=0)
+        return means
+
+    samples = {
+        "step_time": mean([[row.window_ns for row in rank] for rank in rows]),
+        "compute": mean([[row.compute_ns for row in rank] for rank in rows]),
+        "exposed_communication": mean([[r.exposed_communication_ns for r in k] for k in rows]),
+        "exposed_copies": mean([[row.exposed_copy_ns for row in rank] for rank in rows]),
+        "idle": mean([[row.idle_ns for row in rank] for rank in rows]),
+    }
+    for cause in Idle:
+        idle = [[row.idle_by_cause_ns[cause.value] for row in rank] for rank in rows]
+        samples[f"idle: {cause.value}"] = mean(idle)
+    return samples
+
+
+def _change(what: str, before: Float64, after: Float64) -> Change:
+    probability = noise_probability(before, after)
+    return Change(what, float(before.mean()), float(after.mean()), probability)
+
+
+def _kernels(before: Job, after: Job) -> tuple[Change, ...]:
+    """The kernels whose time a step changed most."""
+    old, new = _kernel_totals(before), _kernel_totals(after)
+    changes = [
+        Change(name, old.get(name, 0.0), new.get(name, 0.0), None) for name in {**old, **new}
+    ]
+    changes.sort(key=lambda change: -abs(change.after_ns - change.before_ns))
+    return tuple(changes[:SHOWN_KERNELS])
+
+
+def _kernel_totals(job: Job) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for view in job.ranks:
+        steps = max(1, len(view.steps))
+        for row in kernel_times(view.trace):
+            part = row.total_ns / steps / len(job.ranks)
+            totals[row.name] = totals.get(row.name, 0.0) + part
+    return totals
