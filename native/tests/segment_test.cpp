@@ -264,9 +264,9 @@ void threads_that_define_at_once_agree_on_the_ids() {
 
 void turning_off_keeps_the_first_reason() {
   Pair pair;
-  pair.segment.turn_off("too slow");
-  pair.segment.turn_off("something else");
-  CHECK_EQUAL(pair.header()->off.load(), 1);
+  pair.segment.turn_off(Off::kSampling, "too slow");
+  pair.segment.turn_off(Off::kSampling, "something else");
+  CHECK_EQUAL(pair.header()->off.load(), Off::kSampling);
   CHECK(std::strcmp(pair.header()->off_reason, "too slow") == 0);
 }
 
