@@ -55,8 +55,8 @@ def main() -> None:
             grad2 = hidden.T @ error / args.batch
             grad1 = x.T @ ((error @ w2.T) * (hidden > 0)) / args.batch
         with pilotlight.annotate("update"):
-            w2 -= 0.05 * grad2
-            w1 -= 0.05 * grad1
+            w2 -= 0.002 * grad2
+            w1 -= 0.002 * grad1
         pilotlight.counter("loss", loss)
     loader.join()
     print(f"loss after {args.steps} steps: {loss:.4f}")

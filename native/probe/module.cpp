@@ -14,6 +14,7 @@ namespace pilotlight {
 namespace {
 
 constexpr Py_ssize_t kMaxCachedNames = 8192;
+constexpr Py_ssize_t kMaxNamedThreads = 512;
 
 PyObject* names = nullptr;  // dict of str to int
 uint32_t names_run = 0;     // of the probe for which they are valid
@@ -50,6 +51,38 @@ std::string_view python_thread_name(PyObject** keep) noexcept {
   return name != nullptr && PyUnicode_Check(name) ? text_of(name) : std::string_view{};
 }
 
+// Runs in the main thread between two bytecodes. `threading` knows its threads by the names that
+// people gave them; the kernel, before Python 3.14, does not.
+int name_threads(void*) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
+  PyObject* active = threading ? PyObject_GetAttrString(threading, "_active") : nullptr;
+  // A copy: asking a thread for its name may run code of the user's.
+  PyObject* threads = active && PyDict_Check(active) ? PyDict_Values(active) : nullptr;
+  Py_ssize_t count = threads ? PyList_GET_SIZE(threads) : 0;
+  for (Py_ssize_t i = 0; i < count && i < kMaxNamedThreads; i++) {
+    PyObject* thread = PyList_GET_ITEM(threads, i);
+    PyObject* tid = PyObject_GetAttrString(thread, "native_id");
+    PyObject* name = PyObject_GetAttrString(thread, "name");
+    if (tid && PyLong_Check(tid) && name && PyUnicode_Check(name)) {
+      auto number = static_cast<uint32_t>(PyLong_AsUnsignedLongMask(tid));
+      Probe::get().name_thread(number, text_of(name));
+    }
+    Py_XDECREF(tid);
+    Py_XDECREF(name);
+    PyErr_Clear();
+  }
+  Py_XDECREF(threads);
+  Py_XDECREF(active);
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return 0;
+}
+
+// Needs no GIL; if the queue of pending calls is full, the next new thread asks again.
+void ask_for_thread_names() noexcept { Py_AddPendingCall(name_threads, nullptr); }
+
 PyObject* py_start(PyObject*, PyObject* args) {
   const char* socket_path = nullptr;
   const char* folder = nullptr;
@@ -60,8 +93,11 @@ PyObject* py_start(PyObject*, PyObject* args) {
                         &folder)) {
     return nullptr;
   }
-  const char* reason = Probe::get().start(
-      {socket_path, folder, {identity, static_cast<size_t>(identity_size)}, period_ns});
+  const char* reason = Probe::get().start({socket_path,
+                                           folder,
+                                           {identity, static_cast<size_t>(identity_size)},
+                                           period_ns,
+                                           ask_for_thread_names});
   if (reason == nullptr) Py_RETURN_NONE;
   return PyUnicode_FromString(reason);
 }

@@ -47,6 +47,7 @@ const char* Probe::start(const ProbeOptions& options) noexcept {
   segment_.set_identity(options.identity);
   link_.open(options.socket_path, &segment_);
   stopping_.store(false, std::memory_order_relaxed);
+  on_new_threads_ = options.on_new_threads;
   nominal_period_ns_ = options.period_ns;
   period_ns_.store(options.period_ns, std::memory_order_relaxed);
   describe_python(&segment_.header()->python);
@@ -278,6 +279,7 @@ void Probe::second(int64_t now_ns) noexcept {
     }
     period_ns_.store(period, std::memory_order_relaxed);
   }
+  if (counts.named != reported_.named && on_new_threads_ != nullptr) on_new_threads_();
   reported_ = counts;
   cpu_ns_ = cpu;
   last_second_ns_ = now_ns;

@@ -21,6 +21,8 @@ struct ProbeOptions {
   const char* segment_folder;  // nullptr: memory
   std::string_view identity;
   int64_t period_ns;  // of sampling; 0: no sampling
+  // Called from the probe's thread when new threads have been seen; must not block.
+  void (*on_new_threads)() noexcept;
 };
 
 struct ProbeStatus {
@@ -95,6 +97,7 @@ class Probe {
   // Of the probe's own thread.
   RingWriter sampler_ring_;
   bool sampling_ = false;
+  void (*on_new_threads_)() noexcept = nullptr;
   int64_t nominal_period_ns_ = 0;
   std::atomic<int64_t> period_ns_{0};
   int64_t next_pass_ns_ = 0;

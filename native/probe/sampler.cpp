@@ -142,6 +142,7 @@ void Sampler::State::name(ThreadEntry* entry) noexcept {
   record.header.flags = kFlagOtherThread;
   record.tid = entry->ref.tid;
   if (!ring->write(RecordType::kThread, id, record)) return;
+  counts.named++;
   entry->name = id;
   entry->named_ns = now_ns;
 }

@@ -10,7 +10,8 @@
 namespace pilotlight {
 
 struct SamplerCounts {
-  uint32_t passes, taken, torn, skipped;
+  uint32_t passes, taken, torn;
+  uint32_t named;  // threads whose kernel name was told: grows when new ones appear
 };
 
 // Used by one thread only (the probe's own), which holds no lock of the interpreter and is itself

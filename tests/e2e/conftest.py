@@ -53,6 +53,11 @@ class Job:
         return {frame.function for frame in self.recording.calls.frame_list}
 
 
+def run_words(folder: Path, *command: str, options: tuple[str, ...] = ()) -> list[str]:
+    program = [sys.executable, "-m", "pilotlight", "run", "-o", str(folder)]
+    return [*program, *options, "--", *command]
+
+
 @pytest.fixture
 def job(world: Path) -> Iterator[Callable[..., Job]]:
     """Runs a command under `pilotlight run` and gives the recording."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import Job, end_agent, is_alive, wait_until
+from tests.e2e.conftest import Job, end_agent, is_alive, run_words, wait_until
 
 from pilotlight.recording.recording import Recording
 from pilotlight.runtime import Runtime, agent_pid
@@ -70,8 +70,7 @@ def test_a_job_killed_at_any_moment_leaves_all_that_it_published(
         folder = world / f"killed-{turn}"
         shared.reset()
         run = subprocess.Popen(
-            [PYTHON, "-m", "pilotlight", "run", "-q", "-o", str(folder), "--"]
-            + [PYTHON, program(COUNTING), shared.path, "100000000"],
+            run_words(folder, PYTHON, program(COUNTING), shared.path, "100000000")
         )
         wait_until(lambda: shared.read() > 100, "the job counts")
         time.sleep(chance.random() * 0.5)
@@ -104,10 +103,7 @@ def test_an_agent_killed_in_the_middle_of_a_job_loses_nothing_and_doubles_nothin
         "mmap,", "mmap, time,"
     )
     folder = world / "taken-over"
-    run = subprocess.Popen(
-        [PYTHON, "-m", "pilotlight", "run", "-q", "-o", str(folder), "--"]
-        + [PYTHON, program(slow), shared.path, str(steps)],
-    )
+    run = subprocess.Popen(run_words(folder, PYTHON, program(slow), shared.path, str(steps)))
     place = Runtime(world / "run")
     agents: list[subprocess.Popen[bytes]] = []
     for mark in (2_000, 6_000):

@@ -49,20 +49,18 @@ class Run:
             raise UsageError("--rate is samples a second, from 0 to 1000")
         job = args.name or f"{Path(command[0]).name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         voice = _Voice(args.quiet, args.json)
-        client, folder = _open_recording(job, args.output, command, voice)
+        client = _open_recording(job, args.output, command, voice)
         environment = job_environment(job, args.rate) if client is not None else dict(os.environ)
         try:
             process = JobProcess(command, environment)
         except StartFailed as failed:
             if client is not None:
-                _finish(client, job, Ended(failed.exit_code, None), voice)
+                _close_recording(client, job, Ended(failed.exit_code, None), args.output, voice)
             print(f"pilotlight run: {failed}", file=sys.stderr)
             return failed.exit_code
         ended = process.wait()
         if client is not None:
-            summary = _finish(client, job, ended, voice)
-            if summary is not None:
-                voice.summary(job, folder, summary)
+            _close_recording(client, job, ended, args.output, voice)
         return pass_on(ended)
 
 
@@ -106,9 +104,10 @@ class _Voice:
         if not self._quiet:
             print(f"pilotlight: {line}", file=sys.stderr, flush=True)
 
-    def summary(self, job: str, folder: str, summary: dict[str, Any]) -> None:
+    def summary(self, output: Path | None, summary: dict[str, Any]) -> None:
+        folder = summary["folder"]
         if self._json:
-            print(json.dumps({"job": job, "folder": folder, **summary}), file=sys.stderr)
+            print(json.dumps(summary), file=sys.stderr)
             return
         processes = int(summary["processes_ever"])
         if processes == 0:
@@ -124,12 +123,12 @@ class _Voice:
             f"{int(summary['records_read']):,} records, "
             f"{int(summary['records_dropped']):,} dropped: {folder}"
         )
-        self.say("see it with `pilotlight report`")
+        self.say(f"see it with `pilotlight report{f' {output}' if output else ''}`")
 
 
 def _open_recording(
     job: str, output: Path | None, command: list[str], voice: _Voice
-) -> tuple[Client | None, str]:
+) -> Client | None:
     """A job must run even where it cannot be recorded."""
     from pilotlight.agent.spawn import ensure_agent
     from pilotlight.probe.identity import without_secrets
@@ -137,24 +136,26 @@ def _open_recording(
     try:
         client = ensure_agent()
         folder = str(output.absolute()) if output is not None else None
-        answer = client.ask("record", job=job, folder=folder, command=without_secrets(command))
-        return client, str(answer["folder"])
+        client.ask("record", job=job, folder=folder, command=without_secrets(command))
+        return client
     except PilotlightError as error:
         voice.say(f"not recorded: {error}")
-        return None, ""
-
-
-def _finish(client: Client, job: str, ended: Ended, voice: _Voice) -> dict[str, Any] | None:
-    try:
-        return client.ask(
-            "finish",
-            timeout_s=_FINISH_TIMEOUT_S,
-            job=job,
-            exit_code=ended.exit_code,
-            signal=ended.signal,
-        )
-    except PilotlightError as error:
-        voice.say(f"the recording was not closed: {error}; it can be read up to here")
         return None
-    finally:
-        client.close()
+
+
+def _close_recording(
+    client: Client, job: str, ended: Ended, output: Path | None, voice: _Voice
+) -> None:
+    """Nothing here may change how the command ends for whoever called us."""
+    try:
+        with client:
+            summary = client.ask(
+                "finish",
+                timeout_s=_FINISH_TIMEOUT_S,
+                job=job,
+                exit_code=ended.exit_code,
+                signal=ended.signal,
+            )
+        voice.summary(output, summary)
+    except Exception as error:
+        voice.say(f"the recording was not closed: {error}; it can be read up to here")
