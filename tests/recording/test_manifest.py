@@ -50,6 +50,8 @@ def test_a_newer_minor_version_with_more_keys_is_read(tmp_path: Path) -> None:
         ("agent", {}, "pid is missing"),
         ("command", [1], "command is 1"),
         ("state", "asleep", "state is 'asleep'"),
+        ("range_ns", [1], "range_ns is not two times"),
+        ("range_ns", [1, "x"], "range_ns is 'x'"),
         ("lost", {"write_errors": "x"}, "write_errors is 'x'"),
     ],
 )

@@ -15,7 +15,7 @@ from pilotlight.recording.places import find_recording, recordings_root
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PILOTLIGHT_DATA_DIR", str(tmp_path))
     for age_s, name in enumerate(["llama-b", "llama-a", "vit"]):
-        write_head(tmp_path / "recordings" / name)
+        write_head(tmp_path / "recordings" / name, job=name)
         manifest = tmp_path / "recordings" / name / "manifest.json"
         os.utime(manifest, (1_000 - age_s, 1_000 - age_s))
     return tmp_path / "recordings"
@@ -67,6 +67,15 @@ def test_a_recording_is_found_by_path_name_and_unique_beginning(root: Path) -> N
     assert find_recording(str(root / "vit" / "manifest.json")) == root / "vit"
     assert find_recording("llama-a") == root / "llama-a"
     assert find_recording("v") == root / "vit"
+
+
+def test_of_several_recordings_of_a_job_its_name_means_the_newest(root: Path) -> None:
+    for age_s, name in ((-3, "vit-2"), (-2, "vit-3")):
+        write_head(root / name, job="vit")
+        os.utime(root / name / "manifest.json", (1_000 + age_s, 1_000 + age_s))
+    assert find_recording("vit") == root / "vit-3"
+    assert find_recording("vit-2") == root / "vit-2"
+    assert find_recording("vi") == root / "vit-3"
 
 
 def test_an_ambiguous_beginning_names_the_candidates(root: Path) -> None:

@@ -160,3 +160,30 @@ def test_a_recording_with_nothing_in_it_opens(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="not a recording"):
         Recording.open(tmp_path)
+
+
+def test_a_part_of_a_recording_tells_only_of_its_time(tmp_path: Path) -> None:
+    write_head(tmp_path, range_ns=(3, 4))
+    for number in (2, 3, 4, 5):
+        tables = {"marks": [mark(number)], "steps": [(0, 7, number, number - 1, 1)]}
+        write_chunk(tmp_path / "detail" / f"{number:06}", tables)
+    recording = Recording.open(tmp_path)
+    assert recording.detail("marks")["value"].tolist() == [3, 4]
+    assert recording.detail("steps")["step"].tolist() == [3, 4]
+
+
+def test_the_main_thread_has_the_pid_or_takes_the_steps(tmp_path: Path) -> None:
+    first, second, third = Process(0), Process(1), Process(2)
+    first.add("threads", 100, first.name("python"))
+    first.add("threads", 7, first.name("python"))
+    second.add("threads", 12, second.name("python"))
+    second.add("steps", 12, 1, 5, 5)
+    third.add("threads", 9, third.name("python"))
+    recording = Recording.open(write_example(tmp_path, first, second, third))
+    assert recording.main_threads == {0: 100, 1: 12}
+    assert recording.thread_names == {
+        (0, 100): "MainThread",
+        (0, 7): "python",
+        (1, 12): "MainThread",
+        (2, 9): "python",
+    }

@@ -28,7 +28,8 @@ def made(folder: Path) -> str:
 
 def evil(folder: Path) -> Path:
     process = Process(0)
-    process.add("threads", 100, process.name(EVIL))
+    process.add("threads", 200, process.name(EVIL))
+    process.add("samples", 200, process.stack("wait"), 2, 0, 5_000, MS)
     for number in range(12):
         process.add("steps", 100, number, (number + 1) * 100 * MS, 50 * MS)
         process.add("samples", 100, process.stack(EVIL), 1, 0, (number + 1) * 100 * MS, MS)

@@ -62,6 +62,8 @@ class Manifest:
     first_chunk: int = 1
     last_chunk: int = 0
     lost: Lost = field(default_factory=Lost)
+    range_ns: tuple[int, int] | None = None
+    """This is a part of a recording: what ended in this time (monotonic) counts."""
 
     def to_json(self) -> str:
         head = {"format": FORMAT, "version": VERSION}
@@ -99,7 +101,17 @@ class Manifest:
             first_chunk=take_or(content, "first_chunk", 1),
             last_chunk=take_or(content, "last_chunk", 0),
             lost=_lost(take_or(content, "lost", dict[str, object]())),
+            range_ns=_range(take_optional(content, "range_ns", list)),
         )
+
+
+def _range(times: list[object] | None) -> tuple[int, int] | None:
+    if times is None:
+        return None
+    if len(times) != 2:
+        raise FormatError("range_ns is not two times")
+    first, last = (take({"range_ns": time}, "range_ns", int) for time in times)
+    return first, last
 
 
 def _agent(content: Mapping[str, object]) -> AgentFacts:

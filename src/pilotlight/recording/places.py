@@ -6,8 +6,8 @@ import os
 import stat
 from pathlib import Path
 
-from pilotlight.errors import NotFound, PilotlightError, UsageError
-from pilotlight.recording.manifest import MANIFEST_FILE
+from pilotlight.errors import FormatError, NotFound, PilotlightError, UsageError
+from pilotlight.recording.manifest import MANIFEST_FILE, read_manifest
 
 _LISTED = 8
 
@@ -59,7 +59,7 @@ def _manifest_time(folder: Path) -> float:
 
 
 def find_recording(name: str | None) -> Path:
-    """By path, by job name, or by the beginning of one; the newest if `name` is None."""
+    """By path, by job (its newest), by folder, or by the beginning of one; None: the newest."""
     if name is not None and (Path(name) / MANIFEST_FILE).is_file():
         return Path(name)
     if name is not None and (Path(name).name == MANIFEST_FILE) and Path(name).is_file():
@@ -71,13 +71,24 @@ def find_recording(name: str | None) -> Path:
         raise NotFound(f"{wanted}: {root} is empty; make one with `pilotlight run -- COMMAND`")
     if name is None:
         return recordings[-1]
-    matches = [folder for folder in recordings if folder.name == name]
-    matches = matches or [folder for folder in recordings if folder.name.startswith(name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise UsageError(f"{name} could be {_list(matches)}")
+    jobs = {folder: _job(folder) for folder in recordings}
+    for matches in (
+        [folder for folder in recordings if jobs[folder] == name],
+        [folder for folder in recordings if folder.name == name],
+        [folder for folder in recordings if folder.name.startswith(name)],
+    ):
+        if len({jobs[folder] for folder in matches}) == 1:
+            return matches[-1]
+        if matches:
+            raise UsageError(f"{name} could be {_list(matches)}")
     raise NotFound(f"no recording {name} in {root}; there is {_list(recordings)}")
+
+
+def _job(folder: Path) -> str:
+    try:
+        return read_manifest(folder).job
+    except (OSError, FormatError):
+        return folder.name
 
 
 def _list(recordings: list[Path]) -> str:

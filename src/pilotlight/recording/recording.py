@@ -26,6 +26,7 @@ from pilotlight.recording.schema import TABLES
 
 CHUNKS_LIMIT = 100_000
 PROCESSES_LIMIT = 4096
+MAIN_THREAD = "MainThread"
 
 
 class Recording:
@@ -77,13 +78,33 @@ class Recording:
 
     @cached_property
     def thread_names(self) -> dict[tuple[int, int], str]:
-        """By process and thread; the last name that a thread had."""
+        """By process and thread; the last name that a thread had, and MAIN_THREAD for the first."""
         table = self._definitions("threads")
         texts = self.names.texts
         numbers = self.names.find(table["process"], table["name"])
         keys = zip(table["process"].tolist(), table["thread"].tolist(), strict=True)
         named = zip(keys, numbers.tolist(), strict=True)
-        return {key: texts[number] for key, number in named if number}
+        names = {key: texts[number] for key, number in named if number}
+        return names | dict.fromkeys(self.main_threads.items(), MAIN_THREAD)
+
+    @cached_property
+    def main_threads(self) -> dict[int, int]:
+        """The thread of each process that has its pid, or else the one that takes the steps.
+
+        In a container the agent may know a process by another pid than its threads do.
+        """
+        found = {}
+        threads = self._definitions("threads")
+        steps = _stacked(self.windows("steps"), self.detail("steps"))
+        for process in self.processes:
+            index, pid = process.start.process, process.start.pid
+            mine = threads["thread"][threads["process"] == index]
+            stepping = steps["thread"][steps["process"] == index]
+            if (mine == pid).any():
+                found[index] = pid
+            elif stepping.size:
+                found[index] = int(stepping[-1])
+        return found
 
     @cached_property
     def chunks(self) -> tuple[Path, ...]:
@@ -108,7 +129,7 @@ class Recording:
         if key not in self._tables:
             columns, warnings = join_batches(TABLES[table], self._batches(folders, table))
             self.warnings += [f"{level}: {warning}" for warning in warnings]
-            self._tables[key] = self._described(level, table, columns)
+            self._tables[key] = self._described(level, table, self._in_range(columns))
         return self._tables[key]
 
     def _batches(self, folders: Sequence[Path], table: str) -> Iterator[Batch]:
@@ -123,6 +144,19 @@ class Recording:
                 self.warnings += reader.warnings[known:]
             else:
                 self.warnings.append(f"{folder.name}: dropped by the recorder while being read")
+
+    def _in_range(self, columns: Columns) -> Columns:
+        """Of a part of a recording: what ended in its time; a window counts if it began there."""
+        if self.manifest.range_ns is None:
+            return columns
+        first_ns, last_ns = self.manifest.range_ns
+        for name in ("time_ns", "last_ns", "start_ns"):
+            if name in columns.arrays:
+                ended = columns[name]
+                if "duration_ns" in columns.arrays:
+                    ended = ended + columns["duration_ns"]
+                return columns.where((ended >= first_ns) & (ended <= last_ns))
+        return columns
 
     def _described(self, level: str, table: str, columns: Columns) -> Columns:
         """Rows of processes that nobody described get a process without a name."""

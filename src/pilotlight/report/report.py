@@ -81,7 +81,8 @@ def report_of(recording: Recording) -> Report:
     flame = flame_of(recording, coverage)
     threads = thread_times(recording)
     steps = tuple(summarize_steps(mine, recording, coverage) for mine in rows)
-    scope = _main_threads(threads) or frozenset(flame.threads)
+    # The other threads of a job mostly wait: together with them the main ones would be hidden.
+    scope = frozenset(row.name for row in threads if row.is_main) or frozenset(flame.threads)
     functions = function_times(flame, scope)
     ranges = range_times(recording, coverage)
     garbage = garbage_times(recording, coverage)
@@ -106,11 +107,6 @@ def report_of(recording: Recording) -> Report:
         step_rows=tuple(rows),
         start_ns=coverage.start_ns,
     )
-
-
-def _main_threads(threads: tuple[ThreadTimes, ...]) -> frozenset[str]:
-    """Where the steps run; the other threads of a job mostly wait and would hide them."""
-    return frozenset(row.name or f"thread {row.thread}" for row in threads if row.is_main)
 
 
 def _processes(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,7 @@ from pilotlight.report.threads import StateTimes
 _ROWS = 12
 _PROCESSES = 16
 _BAR_WIDTH = 10
+_LEAST_SHOWN = 0.001
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -151,7 +153,9 @@ def _print_functions(report: Report, console: Console) -> None:
         *("self", "", "total", "running", "function", "file"),
         wide=["function", "file"],
     )
-    busy = [function for function in report.functions if function.self_ns]
+    busy = [
+        function for function in report.functions if function.self_ns >= _LEAST_SHOWN * whole_ns
+    ]
     by_self = sorted(busy, key=lambda function: -function.self_ns)
     for function in by_self[:_ROWS]:
         _add(
@@ -163,7 +167,7 @@ def _print_functions(report: Report, console: Console) -> None:
             function.function,
             short_file(function.file),
         )
-    _print_table(console, table, len(by_self) - _ROWS)
+    _print_table(console, table, len(report.functions) - min(len(by_self), _ROWS))
 
 
 def short_file(file: str) -> str:
@@ -257,7 +261,7 @@ def ended(facts: ProcessFacts) -> str:
 def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:
     console.print(Text(title, style="bold"))
     for line in lines:
-        console.print(Text("  " + units.printable(line)))
+        console.print(Padding(Text(units.printable(line)), (0, 0, 0, 2), expand=False))
     console.print()
 
 

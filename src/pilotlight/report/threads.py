@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.recording.columns import Array
-from pilotlight.recording.recording import Recording
+from pilotlight.recording.recording import MAIN_THREAD, Recording
 from pilotlight.recording.schema import State, WindowKind
 from pilotlight.report.coverage import Coverage
 
@@ -57,7 +57,6 @@ def thread_times(recording: Recording) -> tuple[ThreadTimes, ...]:
     found, position = np.unique(keys, axis=1, return_inverse=True)
     order = np.argsort(position.ravel(), kind="stable")
     bounds = np.searchsorted(position.ravel()[order], np.arange(found.shape[1] + 1))
-    pids = {process.start.process: process.start.pid for process in recording.processes}
     result = []
     for index, (process, thread) in enumerate(found.T.tolist()):
         rows = order[bounds[index] : bounds[index + 1]]
@@ -67,7 +66,7 @@ def thread_times(recording: Recording) -> tuple[ThreadTimes, ...]:
                 process=process,
                 thread=thread,
                 name=name,
-                is_main=name == "MainThread" or (not name and thread == pids.get(process)),
+                is_main=name == MAIN_THREAD,
                 samples=int(rows.size),
                 times=StateTimes.of(samples["state"][rows], samples["weight_ns"][rows]),
             )
