@@ -2,11 +2,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 
 #include "drain/reader.h"
 #include "drain/tables.h"
+#include "probe/process_stacks.h"
 
 namespace nb = nanobind;
 
@@ -203,6 +205,34 @@ class PyReader {
   IdSet windows_given_;
 };
 
+// Collects what the walk of another process finds: (tid, state, [(function, file, line)]).
+class StackList : public StackVisitor {
+ public:
+  void thread(uint32_t tid, ThreadState state) override {
+    frames_ = nb::list();
+    threads_.append(nb::make_tuple(tid, static_cast<uint32_t>(state), frames_));
+  }
+  void frame(std::string_view function, std::string_view file, uint32_t line) override {
+    frames_.append(
+        nb::make_tuple(valid_utf8(std::string(function)), valid_utf8(std::string(file)), line));
+  }
+  nb::list threads() const { return threads_; }
+
+ private:
+  nb::list threads_;
+  nb::list frames_;
+};
+
+nb::list read_stacks(int pid, const nb::bytes& python) {
+  PythonInfo info;
+  if (python.size() != sizeof(info)) throw SegmentError("not a description of a Python");
+  std::memcpy(&info, python.c_str(), sizeof(info));
+  StackList stacks;
+  const char* why = nullptr;
+  if (!walk_process(pid, info, &stacks, &why)) throw SegmentError(why);
+  return stacks.threads();
+}
+
 }  // namespace
 }  // namespace pilotlight
 
@@ -210,6 +240,7 @@ NB_MODULE(_drain, m) {
   using namespace pilotlight;
   m.attr("ABI") = nb::make_tuple(kAbiMajor, kAbiMinor);
   nb::exception<SegmentError>(m, "SegmentError", PyExc_ValueError);
+  m.def("read_stacks", &read_stacks, nb::arg("pid"), nb::arg("python"));
   nb::class_<PyReader>(m, "Reader")
       .def(nb::init<int, uint32_t, uint64_t>(), nb::arg("fd"), nb::arg("process"), nb::arg("epoch"))
       .def_prop_ro("pid", [](PyReader& r) { return r.reader().header().pid; })
