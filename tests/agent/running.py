@@ -18,7 +18,6 @@ from pilotlight.recording.recording import Recording
 from pilotlight.runtime import Runtime
 
 
-
 def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
     """Waits for something to become true, and says what did not."""
     deadline = time.monotonic() + timeout_s

@@ -12,6 +12,7 @@ _SETTLE_NS = 3_000_000_000
 _CALM_NS = 10_000_000_000
 _CALM_RATIO = 0.5
 _MS = 1_000_000
+_GROWTH_RATIO = 0.2
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ class Governor:
 
 
 def poll_interval_ns(growth_ratio: float, elapsed_ns: int, pace: Pace) -> int:
-    """When to look at a segment again, so that its fullest ring gains about a tenth until then."""
+    """When to look at a segment again, so that its fullest ring gains about a fifth until then."""
     if growth_ratio <= 0 or elapsed_ns <= 0:
         return pace.poll_idle_ns
-    wanted_ns = int(0.1 * elapsed_ns / growth_ratio)
+    wanted_ns = int(_GROWTH_RATIO * elapsed_ns / growth_ratio)
     return max(pace.poll_busy_ns, min(pace.poll_idle_ns, wanted_ns))

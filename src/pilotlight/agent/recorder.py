@@ -8,6 +8,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
 from pilotlight.agent.detail import COMMIT_KEY, Detail
@@ -96,13 +97,7 @@ class Recorder:
                 self.detail.close()
         if self.detail.is_open:
             return False
-        for _ in range(_ATTEMPTS):
-            with self._noting("detail"):
-                self.detail.open(now_ns)
-                self._incomplete = False
-                return True
-            if not self._make_room():
-                break
+        self._incomplete = not self._try(lambda: self.detail.open(now_ns))
         return True
 
     def commit(self, taken: Sequence[Taken], now_ns: int) -> None:
@@ -110,7 +105,7 @@ class Recorder:
         for group in _groups(taken):
             self._commit += 1
             problem = self.windows.add(self._commit, [one.windows for one in group])
-            if problem:
+            if problem and problem not in self.errors:
                 self.errors.append(problem)
             self._commit_group(group, now_ns)
 
@@ -175,19 +170,26 @@ class Recorder:
         parts = [one.detail for one in group]
         if self._gaps:
             parts.append({"gaps": packed("gaps", self._gap_rows())})
-        for _ in range(_ATTEMPTS):
-            if not self.detail.is_open:
-                break
-            with self._noting("detail"):
-                self.detail.commit(parts, positions)
-                self._gaps.clear()
-                return
-            if not self._make_room():
-                break
+        if self.detail.is_open and self._try(lambda: self.detail.commit(parts, positions)):
+            self._gaps.clear()
+            return
         # Readers need the definitions that went down with these rows: the next chunk repeats them.
         self._incomplete = True
         for one in group:
             self._count_gap(one.process, one.rows, now_ns)
+
+    def _try(self, write: Callable[[], None]) -> bool:
+        """Writes; on a full disk, again after old chunks were dropped. False: it did not work."""
+        for _ in range(_ATTEMPTS):
+            try:
+                write()
+                return True
+            except (OSError, ValueError) as error:
+                self._note("detail", error)
+                is_full = isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
+                if not is_full or not self._make_room():
+                    return False
+        return False
 
     def _count_gap(self, process: int, rows: int, now_ns: int) -> None:
         if not rows:
@@ -215,10 +217,13 @@ class Recorder:
         try:
             yield
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            text = f"{what}: {reason or error}"
-            if not self.errors or self.errors[-1] != text:
-                self.errors.append(text)
+            self._note(what, error)
+
+    def _note(self, what: str, error: OSError | ValueError) -> None:
+        reason = error.strerror if isinstance(error, OSError) else None
+        text = f"{what}: {reason or error}"
+        if text not in self.errors:
+            self.errors.append(text)
 
 
 def _groups(taken: Sequence[Taken]) -> list[list[Taken]]:
