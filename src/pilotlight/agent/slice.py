@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pilotlight.errors import FormatError, PilotlightError, UsageError
-from pilotlight.recording.fields import read_object
 from pilotlight.recording.journal import JOURNAL_FILE, read_journal
-from pilotlight.recording.manifest import MANIFEST_FILE, Manifest, read_manifest
+from pilotlight.recording.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from pilotlight.recording.processes import PROCESSES_FILE
 
 # The times of files are as coarse as the kernel's tick.
@@ -44,15 +42,16 @@ def copy_last(source: Path, target: Path, last_ns: int) -> Slice:
         if (source / PROCESSES_FILE).exists():
             shutil.copy(source / PROCESSES_FILE, target)
         to_ns = _to_monotonic(manifest, end_ns) + _TICK_NS
-        range_ns = (to_ns - last_ns, to_ns)
-        content = {
-            **read_object(source / MANIFEST_FILE),
-            "state": "finished",
-            "first_chunk": int(wanted[0].name) if wanted else 1,
-            "last_chunk": int(wanted[-1].name) if wanted else 0,
-            "range_ns": range_ns,
-        }
-        (target / MANIFEST_FILE).write_text(json.dumps(content, indent=1))
+        from_ns = max(to_ns - last_ns, _to_monotonic(manifest, manifest.created_ns))
+        range_ns = (from_ns, to_ns)
+        made = replace(
+            manifest,
+            state="finished",
+            first_chunk=int(wanted[0].name) if wanted else 1,
+            last_chunk=int(wanted[-1].name) if wanted else 0,
+            range_ns=range_ns,
+        )
+        write_manifest(target, made)
     except OSError as error:
         raise PilotlightError(f"{error.filename or target}: {error.strerror}") from None
     return Slice(sum(copied), range_ns)
@@ -61,7 +60,7 @@ def copy_last(source: Path, target: Path, last_ns: int) -> Slice:
 def is_slice(folder: Path) -> bool:
     """Whether that recording was made by `copy_last`."""
     try:
-        return "range_ns" in read_object(folder / MANIFEST_FILE)
+        return read_manifest(folder).range_ns is not None
     except (OSError, FormatError):
         return False
 
@@ -83,7 +82,9 @@ def _changed_ns(folder: Path, file: str) -> int:
 
 
 def _to_monotonic(manifest: Manifest, realtime_ns: int) -> int:
-    pair = manifest.clocks[-1]
+    """By the latest pair that was there then: wall-clock time may have been stepped since."""
+    earlier = [pair for pair in manifest.clocks if pair.realtime_ns <= realtime_ns]
+    pair = earlier[-1] if earlier else manifest.clocks[0]
     return realtime_ns - pair.realtime_ns + pair.monotonic_ns
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotlight.agent.slice import copy_last, is_slice
-from pilotlight.client import Client
+from pilotlight.client import NO_AGENT, Client
 from pilotlight.errors import AgentError, NotFound, PilotlightError, UsageError
 from pilotlight.recording.places import all_recordings, find_recording, recordings_root
 from pilotlight.recording.processes import read_processes
@@ -61,9 +61,9 @@ class Dump:
         try:
             client = Client()
         except AgentError as error:
-            missing = error
+            missing = "the agent is gone" if str(error) == NO_AGENT else str(error)
         try:
-            found = _ask(client, args.target) if client else _search(args.target, str(missing))
+            found = _ask(client, args.target) if client else _search(args.target, missing)
             stacks = _stacks(client, found.pids) if client else []
         finally:
             if client:
@@ -111,7 +111,7 @@ def _ask(client: Client, target: str) -> _Found:
 
 def _search(target: str, problem: str | None) -> _Found:
     """On disk: the newest recording of that job, or with that process."""
-    note = f"this is what the agent left ({problem})" if problem else "it has ended"
+    note = f"{problem}; this is what it left" if problem else "it has ended"
     if not target.isdigit():
         return _Found(find_recording(target), [], 0, note)
     pids: list[int] = []
