@@ -97,6 +97,8 @@ CodeIdentity CodeReader::identity_of(uint64_t code, const unsigned char* bytes) 
     identity.code_bytes = static_cast<uint32_t>(units) * 2;
     identity.instructions = code + at[kCodeInstructions];
   }
+  // The code that runs between a class and its __init__ has no line and its name as its file.
+  identity.is_shim = identity.first_line == 0 && identity.name == identity.file;
   // From the first line on all fields up to the tables are fixed at birth, and from 3.12 on there
   // is a number among them that no two code objects share.
   uint32_t fixed = at[kCodeFirstLine] - code_from_;
@@ -233,15 +235,14 @@ bool CodeReader::offset(const CodeIdentity& code, uint64_t instruction,
   return true;
 }
 
-bool CodeReader::line(const CodeIdentity& code, uint32_t offset, uint32_t* line,
-                      bool* is_shim) noexcept {
+bool CodeReader::line(const CodeIdentity& code, uint32_t offset, uint32_t* line) noexcept {
   uint64_t bytes = 0;
   if (!memory_.read(code.line_table + python_.offsets[kBytesSize], &bytes, 8)) return false;
-  *is_shim = bytes == 0;
   *line = 0;
-  if (bytes > kMaxTableBytes || *is_shim) return true;
+  if (bytes > kMaxTableBytes) return true;
   auto size = static_cast<uint32_t>(bytes);
-  if (!memory_.read(code.line_table + python_.offsets[kBytesData], buffers_->table, size)) {
+  if (size != 0 &&
+      !memory_.read(code.line_table + python_.offsets[kBytesData], buffers_->table, size)) {
     return false;
   }
   *line = line_at(python_.version, buffers_->table, size, code.first_line, offset);

@@ -20,6 +20,7 @@ struct CodeIdentity {
   uint64_t instructions = 0;  // address of the first, 0 on 3.10
   uint32_t code_bytes = 0;    // 0 on 3.10
   uint32_t first_line = 0;
+  bool is_shim = false;  // the interpreter's own, which Python does not show either
 };
 
 class CodeReader {
@@ -50,8 +51,8 @@ class CodeReader {
   // The frame's instruction as a byte offset into the code. False: it does not point into it.
   bool offset(const CodeIdentity& code, uint64_t instruction, uint32_t* offset) const noexcept;
 
-  // `*line` is 0 where the table has none. `*is_shim`: the interpreter's own code, without a table.
-  bool line(const CodeIdentity& code, uint32_t offset, uint32_t* line, bool* is_shim) noexcept;
+  // `*line` is 0 where the table has none.
+  bool line(const CodeIdentity& code, uint32_t offset, uint32_t* line) noexcept;
 
  private:
   struct Buffers;

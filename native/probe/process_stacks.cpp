@@ -93,7 +93,8 @@ class ProcessWalk {
     frame->function = text;
     if (!reader_.file(code, &text)) return false;
     frame->file = text;
-    return reader_.line(code, offset, &frame->line, &frame->is_shim);
+    frame->is_shim = code.is_shim;
+    return reader_.line(code, offset, &frame->line);
   }
 
   pid_t pid_ = 0;

@@ -37,7 +37,6 @@ struct StackInterner::Code {
   uint32_t generation = 0;  // unique among all that was learnt, so that old frames do not match
   uint32_t function = 0;
   uint32_t file = 0;
-  bool is_shim = false;
 };
 
 struct StackInterner::Tables {
@@ -89,9 +88,6 @@ bool StackInterner::learn(Code* code, const CodeIdentity& identity) noexcept {
   uint32_t function = definitions_->string(text);
   if (!reader_.file(identity, &text)) return false;
   uint32_t file = definitions_->string(text);
-  uint32_t line = 0;
-  bool is_shim = false;
-  if (!reader_.line(identity, 0, &line, &is_shim)) return false;
   // What was read belongs to this code object only if it was there before and after.
   CodeIdentity again;
   reader_.identify(&code->address, 1, &again);
@@ -102,7 +98,6 @@ bool StackInterner::learn(Code* code, const CodeIdentity& identity) noexcept {
   code->generation = ++generations_;
   code->function = function;
   code->file = file;
-  code->is_shim = is_shim;
   return true;
 }
 
@@ -176,8 +171,7 @@ bool StackInterner::frame_of(const Node& node, Code* code, uint32_t* frame, bool
   }
   *fresh = true;
   uint32_t line = 0;
-  bool is_shim = false;
-  if (!reader_.line(code->identity, offset, &line, &is_shim)) return false;
+  if (!reader_.line(code->identity, offset, &line)) return false;
   *frame = definitions_->frame(code->function, code->file, line, code->identity.first_line);
   known = {code->generation, offset, *frame};
   return true;
@@ -196,7 +190,7 @@ bool StackInterner::add_frame(const Node& node, uint64_t epoch, Growing* stack) 
   Code* code = code_at(node.code);
   // More code objects in one stack than the table can hold side by side.
   if (code->epoch != epoch) return false;
-  if (code->is_shim) return true;
+  if (code->identity.is_shim) return true;
   uint32_t frame = 0;
   if (!frame_of(node, code, &frame, &stack->is_fresh)) return false;
   stack->id = frame != 0 ? stack_of(stack->id, frame) : 0;
