@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,7 +72,7 @@ def test_over_the_memory_ceiling_queues_shrink_and_grow_back() -> None:
 
 
 def test_every_pace_is_slower_than_the_one_before() -> None:
-    for before, after in zip(PACES, PACES[1:], strict=False):
+    for before, after in itertools.pairwise(PACES):
         assert after != before
         assert after.poll_busy_ns >= before.poll_busy_ns
         assert after.poll_idle_ns >= before.poll_idle_ns

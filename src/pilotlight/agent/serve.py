@@ -32,7 +32,8 @@ def serve(settings: Settings, place: Runtime, announce: Callable[[], None]) -> N
         with contextlib.suppress(OSError):
             settings.memory_folder.rmdir()
     if settings.ends_itself:
-        _remove_folder(place)
+        with contextlib.suppress(OSError):
+            _remove_folder(place)
 
 
 def _remove_folder(place: Runtime) -> None:
