@@ -22,6 +22,8 @@ def write_job(folder: Path) -> Path:
             process.add("samples", main, process.stack("main", "forward"), 1, 0, start, 400)
             process.add("samples", main, process.stack("main", EVIL), 2, 0, start + 500, 600)
             process.add("counters", main, process.name("loss"), start, 0.5 - number)
+        process.add("threads", 900, process.name("loader"))
+        process.add("samples", 900, process.stack("read"), 2, 0, 12_000, 0)
         process.add("counters", main, process.name("loss"), 20_000, float("nan"))
         process.add("spans", main, process.name("overlap"), 1, 0, 10_300, 900)
         process.add("spans", main, process.name("open"), 1, 1, 12_700, 100)

@@ -76,6 +76,13 @@ def test_samples_are_slices_of_their_own_track(tmp_path: Path) -> None:
     assert names[:3] == ["main", "forward", EVIL]
 
 
+def test_ids_fit_in_32_bits_and_are_of_one_track(tmp_path: Path) -> None:
+    events = trace(write_job(tmp_path))
+    titles = [(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"]
+    assert len(titles) == len(set(titles))
+    assert max(tid for _, tid in titles) < 2**31
+
+
 def test_an_empty_recording_gives_an_empty_trace(tmp_path: Path) -> None:
     write_head(tmp_path, ranks=0)
     assert trace(tmp_path) == []

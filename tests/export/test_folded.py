@@ -20,8 +20,10 @@ def test_a_line_holds_a_stack_and_its_microseconds(tmp_path: Path) -> None:
     assert lines(write_job(tmp_path)) == [
         'rank 0;MainThread;main;a:b "c" </script> é 1',
         "rank 0;MainThread;main;forward 1",
+        "rank 0;loader;read 0",
         'rank 1;MainThread;main;a:b "c" </script> é 1',
         "rank 1;MainThread;main;forward 1",
+        "rank 1;loader;read 0",
     ]
 
 

@@ -95,9 +95,14 @@ def test_steps_collections_and_losses_have_tracks_of_the_process(tmp_path: Path)
 
 def test_samples_carry_their_whole_stack(tmp_path: Path) -> None:
     samples = Trace(write_job(tmp_path)).samples
-    assert Counter(pid for pid, _, _ in samples) == {100: 6, 101: 6}
+    assert Counter(pid for pid, _, _ in samples) == {100: 7, 101: 7}
     assert samples[0] == (100, 10_000, ["main", "forward"])
     assert samples[1] == (100, 10_500, ["main", EVIL])
+
+
+def test_a_thread_with_nothing_but_samples_has_its_name(tmp_path: Path) -> None:
+    trace = Trace(write_job(tmp_path))
+    assert "rank 1 loader 900" in [trace.title(uuid) for uuid in trace.tracks]
 
 
 def test_counters_and_marks_are_there(tmp_path: Path) -> None:

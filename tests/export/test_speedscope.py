@@ -22,8 +22,10 @@ def profile(folder: Path) -> dict[str, Any]:
 def test_every_thread_is_a_sampled_profile(tmp_path: Path) -> None:
     file = profile(write_job(tmp_path))
     assert file["$schema"] == SCHEMA
-    assert [one["name"] for one in file["profiles"]] == ["rank 0 MainThread", "rank 1 MainThread"]
-    for one in file["profiles"]:
+    assert [one["name"] for one in file["profiles"]] == [
+        *("rank 0 MainThread", "rank 0 loader", "rank 1 MainThread", "rank 1 loader")
+    ]
+    for one in file["profiles"][::2]:
         assert (one["type"], one["unit"], one["startValue"]) == ("sampled", "nanoseconds", 0)
         assert len(one["samples"]) == len(one["weights"]) == 6
         assert one["endValue"] == sum(one["weights"]) == 3_000

@@ -18,8 +18,8 @@ from pilotlight.export.timeline import (
 )
 from pilotlight.recording.recording import Recording
 
-_FIRST_OWN_TRACK = 1 << 40
-"""Tracks that are no thread need a thread id too: from here on no thread has one."""
+_FIRST_OWN_TRACK = 1 << 30
+"""Tracks that are no thread need a thread id too, of 32 bits: from here on no thread has one."""
 _NAMELESS_PID = 1 << 30
 _AT_ONCE = 5_000
 

@@ -173,6 +173,9 @@ class _Packets:
 
     def _samples(self) -> Iterator[bytes]:
         for samples in thread_samples(self._recording):
+            _, description = self._thread(samples.process, samples.thread)
+            if description:
+                yield description
             who = integer(_SAMPLE_PID, self._pids[samples.process]) + integer(
                 _SAMPLE_TID, samples.thread
             )
