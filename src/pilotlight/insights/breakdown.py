@@ -14,6 +14,7 @@ from pilotlight.insights.kernel import Category, category
 from pilotlight.trace.interval import EMPTY, Intervals, union, window
 from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
 
+LAUNCH_LATENCY_NS = 10_000
 DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _LOADER = re.compile(r"enumerate\(DataLoader\)|DataLoader.*__next__|dataloader|data_loader", re.I)
 _SYNC = re.compile(
@@ -99,31 +100,33 @@ def timeline(trace: Trace) -> Timeline | None:
 def idle_causes(
     trace: Trace, device: Spans, busy: Intervals, start_ns: int, end_ns: int
 ) -> dict[Idle, Intervals]:
-    """Divides the idle time. A gap lasts until the call that launched the next span began (host)
-    and from there until the span began (queued); the host's part goes to what the host did."""
+    """Divides the idle time. A gap is the host's until the call that launched the next span has
+    returned and taken effect, and the queue's from there until the span began; the host's part
+    goes to what the host did. A gap that begins in a blocking call is that call's as a whole:
+    without it the host would have run ahead."""
     idle = window(start_ns, end_ns) - busy
     if not len(idle):
         return dict.fromkeys(Idle, EMPTY)
-    launch_ns = _launch_starts(trace, device)
+    launch_ns = _launch_ends(trace, device)
     order = np.argsort(device.start_ns, kind="stable")
     place = np.searchsorted(device.start_ns[order], idle.end_ns, side="left")
     launched = launch_ns[order[place.clip(max=len(order) - 1)]]
     # Without its launch call a gap cannot be divided and counts as the host's.
-    boundary = np.clip(launched, idle.start_ns, idle.end_ns)
+    boundary = np.clip(launched + LAUNCH_LATENCY_NS, idle.start_ns, idle.end_ns)
+    boundary = np.where(launched <= idle.start_ns, idle.start_ns, boundary)
     boundary = np.where(launched == NONE, idle.end_ns, boundary)
     host = union(idle.start_ns, boundary)
-    queued = idle - host
     loader = host & loader_waits(trace)
-    host = host - loader
-    collecting = host & _union(trace.of_kind(Kind.GC))
-    host = host - collecting
-    after_sync = _starting_in(host, sync_calls(trace))
+    collecting = (host - loader) & _union(trace.of_kind(Kind.GC))
+    rest = idle - loader - collecting
+    after_sync = _starting_in(rest, sync_calls(trace))
+    rest = rest - after_sync
     return {
         Idle.LOADER: loader,
         Idle.GC: collecting,
         Idle.SYNC: after_sync,
-        Idle.HOST: host - after_sync,
-        Idle.QUEUED: queued,
+        Idle.HOST: rest & host,
+        Idle.QUEUED: rest - host,
     }
 
 
@@ -211,11 +214,11 @@ def launch_rows(trace: Trace, device: Spans) -> tuple[Int64, Spans]:
     return rows.astype(np.int64), calls
 
 
-def _launch_starts(trace: Trace, device: Spans) -> Int64:
+def _launch_ends(trace: Trace, device: Spans) -> Int64:
     rows, calls = launch_rows(trace, device)
     if not len(calls):
         return np.full(len(device), NONE, np.int64)
-    return np.where(rows == NONE, NONE, calls.start_ns[rows])
+    return np.where(rows == NONE, NONE, calls.end_ns[rows])
 
 
 def _starting_in(gaps: Intervals, calls: Spans) -> Intervals:

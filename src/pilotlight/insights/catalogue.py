@@ -17,15 +17,15 @@ RULES: tuple[Rule, ...] = (
     Rule("A02", "host", host.host_bound),
     Rule("A02q", "queued", idle.queued_work),
     Rule("A03", "sync", host.sync_points),
-    Rule("A04", "gc", host.garbage_collection),
-    Rule("A08", "loader", feed.loader_bound),
+    Rule("A04", "gc", host.garbage_collection, explains=("A25", "A26")),
+    Rule("A08", "loader", feed.loader_bound, explains=("A25", "A26")),
     Rule("A11", "copies", feed.exposed_copies),
     Rule("A14", "fp32", compute.fp32_without_tensor_cores),
     Rule("A18", "attention", compute.unfused_attention),
     Rule("A23", "slow_gpu", compute.slow_device, explains=("A25", "A26")),
     Rule("A25", "exposed_communication", distributed.exposed_communication),
-    Rule("A26", "straggler", distributed.straggler, explains=("A25",)),
-    Rule("A35", "allocation", host.allocation),
+    Rule("A26", "straggler", distributed.straggler, explains=("A02", "A25")),
+    Rule("A35", "allocation", host.allocation, explains=("A02", "A03", "A26")),
 )
 
 
@@ -73,6 +73,14 @@ def _worst_of_ranks(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _unexplained(findings: list[Finding], rules: Sequence[Rule]) -> list[Finding]:
-    present = {finding.rule for finding in findings}
-    explained = {effect for rule in rules if rule.identity in present for effect in rule.explains}
-    return [finding for finding in findings if finding.rule not in explained]
+    """Without those that another finding explains: it says so and has at least half their gain."""
+    explainers = {rule.identity: rule.explains for rule in rules}
+    return [
+        finding
+        for finding in findings
+        if not any(
+            finding.rule in explainers.get(other.rule, ())
+            and other.gain_high_ratio >= finding.gain_high_ratio / 2
+            for other in findings
+        )
+    ]

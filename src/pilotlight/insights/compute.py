@@ -18,6 +18,8 @@ EFFICIENCY = 0.85
 ATTENTION_RATIO = 0.03
 SLOW_KERNEL_RATIO = 1.10
 SLOW_KERNELS = 3
+SLOW_DEVICE_RATIO = 0.015
+SLOW_DEVICE_SPREADS = 5.0
 MIN_LAUNCHES = 5
 
 _BATCHED = re.compile(r"^aten::(?:bmm|baddbmm|matmul)$")
@@ -104,44 +106,52 @@ def slow_device(job: Job) -> Verdict:
     if len(job.ranks) < 3:
         return Verdict(missing="needs the traces of three ranks or more")
     medians = {view.rank: _medians(view) for view in job.ranks}
+    shared = set.intersection(*(set(rows) for rows in medians.values()))
+    if len(shared) < SLOW_KERNELS:
+        return Verdict(missing=f"needs {SLOW_KERNELS} kernels that all ranks run")
+    usual = {name: float(np.median([m[name][0] for m in medians.values()])) for name in shared}
+    pace = {rank: _pace(rows, usual) for rank, rows in medians.items()}
     findings = []
     for view in job.ranks:
-        ratios, slow_ns = [], 0.0
-        for name, (median_ns, total_ns) in medians[view.rank].items():
-            others = [m[name][0] for r, m in medians.items() if r != view.rank and name in m]
-            if len(others) < 2 or median_ns <= 0:
-                continue
-            usual = float(np.median(others))
-            spread = max(others) - min(others)
-            ratio = median_ns / usual if usual else 1.0
-            ratios.append((ratio, total_ns, name))
-            if ratio > SLOW_KERNEL_RATIO and median_ns - usual > 2 * spread:
-                slow_ns += total_ns * (1 - 1 / ratio)
-        slow = [row for row in ratios if row[0] > SLOW_KERNEL_RATIO]
-        weight = sum(row[1] for row in ratios)
-        if len(slow) < SLOW_KERNELS or sum(row[1] for row in slow) < 0.5 * weight or not slow_ns:
+        others = np.array([pace[rank] for rank in pace if rank != view.rank])
+        centre = float(np.median(others))
+        spread = 1.4826 * float(np.median(np.abs(others - centre)))
+        excess = pace[view.rank] / centre - 1
+        if excess < SLOW_DEVICE_RATIO or excess < SLOW_DEVICE_SPREADS * spread:
             continue
-        gain = slow_ns / view.whole.window_ns
-        worst = max(slow, key=lambda row: row[1])
-        typical = float(np.average([r[0] for r in ratios], weights=[r[1] for r in ratios]))
+        rows = medians[view.rank]
+        slow = [n for n in shared if rows[n][0] > usual[n] * (1 + excess / 2)]
+        if len(slow) < SLOW_KERNELS:
+            continue
+        lost_ns = sum(rows[n][1] * (1 - usual[n] / rows[n][0]) for n in shared)
+        gain = lost_ns / view.whole.window_ns
+        worst = max(slow, key=lambda name: rows[name][1])
         findings.append(
             Finding(
                 rule="A23",
                 cause="slow_gpu",
                 title="The device of this rank is slower than the others",
                 rank=view.rank,
-                place=worst[2][:60],
+                place=worst[:60],
                 evidence=(
-                    f"the same kernels take {typical:.2f} times as long as on the other ranks",
-                    f"{len(slow)} of {len(ratios)} kernels are more than 10 % slower",
+                    f"the same kernels take {1 + excess:.3f} times as long as on the other ranks,"
+                    f" which differ by {percent(spread)}",
+                    f"{len(slow)} of {len(shared)} kernels are slower",
                 ),
                 fix="look at clocks, temperature, power cap, ECC and XID errors; drain the node",
                 gain_low_ratio=gain * 0.8,
                 gain_high_ratio=gain,
-                confidence="high",
+                confidence="high" if excess > SLOW_KERNEL_RATIO - 1 else "medium",
             )
         )
     return Verdict(findings)
+
+
+def _pace(rows: dict[str, tuple[float, float]], usual: dict[str, float]) -> float:
+    """How long kernels take relative to the usual, weighted by their time."""
+    names = [name for name in usual if usual[name] > 0]
+    ratios = [rows[name][0] / usual[name] for name in names]
+    return float(np.average(ratios, weights=[rows[name][1] for name in names]))
 
 
 def _gpu(view: RankView) -> Gpu | None:

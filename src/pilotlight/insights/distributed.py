@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from pilotlight.insights.collective import match_collectives
-from pilotlight.insights.finding import Finding, Verdict, milliseconds, percent
-from pilotlight.insights.job import Job
+from pilotlight.insights.collective import Collectives, match_collectives
+from pilotlight.insights.finding import Finding, Verdict, percent
+from pilotlight.insights.job import Job, RankView
+from pilotlight.trace.interval import union
+from pilotlight.trace.trace import Bool
 
 EXPOSED_RATIO = 0.05
 EXPOSED_HIGH_RATIO = 0.10
 OVERLAP_RATIO = 0.70
 OVERLAP_SLOWDOWN_RATIO = 0.3
 LATE_SHARE = 0.6
-SKEW_RATIO = 0.05
+SKEW_RATIO = 0.015
 MIN_STEPS = 3
 
 
@@ -27,7 +29,8 @@ def exposed_communication(job: Job) -> Verdict:
         all_ns = sum(row.communication_ns for row in view.steady)
         ratio = exposed_ns / view.steady_ns
         overlap = 1 - exposed_ns / all_ns if all_ns else 1.0
-        if ratio <= EXPOSED_RATIO or overlap >= OVERLAP_RATIO:
+        hidden = overlap >= OVERLAP_RATIO
+        if ratio <= (EXPOSED_HIGH_RATIO if hidden else EXPOSED_RATIO):
             continue
         findings.append(
             Finding(
@@ -58,21 +61,23 @@ def straggler(job: Job) -> Verdict:
     matched = match_collectives(job)
     if matched is None:
         return Verdict(missing="the ranks do not run the same collectives in the same order")
-    waits = matched.wait_ns
-    total_ns = float(np.mean([view.whole.window_ns for view in job.ranks]))
-    # What the others wait for the last beyond what they would wait for the last but one.
-    others = np.sort(matched.duration_ns, axis=1)
-    excess_ns = others[:, 1] - others[:, 0]
-    cost = np.zeros(len(matched.ranks))
-    np.add.at(cost, matched.last, excess_ns)
-    worst = int(cost.argmax())
+    weights = matched.wait_ns.mean(axis=1)
+    if not weights.sum():
+        return Verdict()
+    late_weight = np.bincount(matched.last, weights, len(matched.ranks))
+    worst = int(late_weight.argmax())
+    share = float(late_weight[worst] / weights.sum())
     late = matched.last == worst
-    weights = waits.mean(axis=1)
-    share = float(np.average(late, weights=weights)) if weights.sum() else 0.0
-    low = float(cost[worst]) / total_ns
-    typical = np.median(matched.duration_ns, axis=1) - others[:, 0]
-    high = float(typical[late].sum()) / total_ns
-    if share < LATE_SHARE or high <= SKEW_RATIO:
+    ratio = float(
+        np.median(
+            [
+                _exposed_wait_ratio(view, matched, late, column)
+                for column, view in enumerate(job.ranks)
+                if column != worst
+            ]
+        )
+    )
+    if share < LATE_SHARE or ratio <= SKEW_RATIO:
         return Verdict()
     rank = matched.ranks[worst]
     return Verdict(
@@ -85,12 +90,19 @@ def straggler(job: Job) -> Verdict:
                 place=f"rank {rank}",
                 evidence=(
                     f"rank {rank} is last at {int(late.sum())} of {len(late)} collectives",
-                    f"the others wait {milliseconds(float(typical[late].mean()))} for it each time",
+                    f"the others wait {percent(ratio)} of the step for it",
                 ),
                 fix="look at this rank's device, host and input; move it to another node",
-                gain_low_ratio=min(low, high),
-                gain_high_ratio=high,
+                gain_low_ratio=ratio * 0.8,
+                gain_high_ratio=ratio,
                 confidence="high" if share > 0.8 else "medium",
             ),
         )
     )
+
+
+def _exposed_wait_ratio(view: RankView, matched: Collectives, late: Bool, column: int) -> float:
+    """The part of its time that a rank waits for the last one without computing meanwhile."""
+    start_ns = matched.start_ns[late, column]
+    waits = union(start_ns, start_ns + matched.wait_ns[late, column])
+    return (waits - view.line.compute).total_ns() / view.whole.window_ns

@@ -7,19 +7,20 @@ import numpy as np
 from pilotlight.insights.breakdown import Idle, loader_waits
 from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
 from pilotlight.insights.job import Job, RankView
+from pilotlight.model.hardware import find_gpu
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import Int64, Kind, UInt32
 
-LOADER_RATIO = 0.05
+LOADER_RATIO = 0.02
 LOADER_HIGH_RATIO = 0.15
-COPY_RATIO = 0.05
+COPY_RATIO = 0.02
 
 # Work that is moved off the critical path still shares cores, memory and links with what stays on
 # it, and slows that down by up to this part.
 CONTENTION_RATIO = 0.3
 
-# Pageable memory is copied twice, through a pinned buffer of the driver.
-PAGEABLE_PENALTY = 2.0
+# What pinned memory reaches over PCIe where the GPU is not known: generation 4.
+PINNED_GB_PER_S = 25.0
 
 
 def loader_bound(job: Job) -> Verdict:
@@ -27,32 +28,28 @@ def loader_bound(job: Job) -> Verdict:
     waits = {view.rank: loader_waits(view.trace) for view in job.ranks}
     if not any(len(intervals) for intervals in waits.values()):
         return Verdict(missing="no span of a data loader")
-    findings = []
-    for view in job.ranks:
-        ratio = view.idle_ratio(Idle.LOADER.value)
-        if ratio <= LOADER_RATIO:
-            continue
-        per_step = [row.idle_by_cause_ns[Idle.LOADER.value] for row in view.steady]
-        findings.append(
-            Finding(
-                rule="A08",
-                cause="loader",
-                title="The device waits for the data loader",
-                rank=view.rank,
-                place="data loader",
-                evidence=(
-                    f"the device idles while the loader works: {percent(ratio)} of the step",
-                    f"{milliseconds(min(per_step))} to {milliseconds(max(per_step))} in steps of"
-                    f" {milliseconds(view.step_ns)}",
-                ),
-                fix="more loader workers, prefetch_factor, persistent_workers, pin_memory",
-                gain_low_ratio=ratio * (1 - CONTENTION_RATIO),
-                gain_high_ratio=ratio,
-                confidence="high" if ratio > LOADER_HIGH_RATIO else "medium",
-                spans=_longest(view.rank, "data loader", waits[view.rank]),
-            )
-        )
-    return Verdict(findings)
+    view, ratio = job.worst_idle(Idle.LOADER.value)
+    if ratio <= LOADER_RATIO:
+        return Verdict()
+    per_step = [row.idle_by_cause_ns[Idle.LOADER.value] for row in view.steady]
+    finding = Finding(
+        rule="A08",
+        cause="loader",
+        title="The device waits for the data loader",
+        rank=view.rank,
+        place="data loader",
+        evidence=(
+            f"the device idles while the loader works: {percent(ratio)} of the step",
+            f"{milliseconds(min(per_step))} to {milliseconds(max(per_step))} in steps of"
+            f" {milliseconds(view.step_ns)}",
+        ),
+        fix="more loader workers, prefetch_factor, persistent_workers, pin_memory",
+        gain_low_ratio=ratio * (1 - CONTENTION_RATIO),
+        gain_high_ratio=ratio,
+        confidence="high" if ratio > LOADER_HIGH_RATIO else "medium",
+        spans=_longest(view.rank, "data loader", waits[view.rank]),
+    )
+    return Verdict((finding,))
 
 
 def exposed_copies(job: Job) -> Verdict:
@@ -85,7 +82,7 @@ def _copy_finding(
     # Hidden behind the rest at best: the longer of the two remains.
     hidden_ratio = min(ratio, 1 - ratio)
     if pageable_ratio > ratio / 2:
-        low = pageable_ratio * (1 - 1 / PAGEABLE_PENALTY)
+        low = pageable_ratio * max(0.0, 1 - _pageable_rate(view) / _pinned_rate(view))
         title = "Copies from pageable memory hold up the device"
         fix = "pin_memory=True and non_blocking=True, copy on a stream of its own"
     else:
@@ -105,6 +102,20 @@ def _copy_finding(
         confidence="high",
         spans=_longest(view.rank, "copy", exposed),
     )
+
+
+def _pageable_rate(view: RankView) -> float:
+    """GB/s of the copies from and to pageable memory."""
+    names = view.trace.names
+    pageable = np.fromiter(("Pageable" in name for name in names), np.bool_, len(names))
+    chosen = pageable[view.device.name] & (view.device.kind == Kind.MEMCPY)
+    size, duration_ns = view.device.bytes[chosen].clip(min=0), view.device.duration_ns[chosen]
+    return float(size.sum()) / max(1.0, float(duration_ns.sum()))
+
+
+def _pinned_rate(view: RankView) -> float:
+    gpu = find_gpu(view.trace.devices[0]) if view.trace.devices else None
+    return gpu.pinned_gb_per_s if gpu else PINNED_GB_PER_S
 
 
 def _by_direction(view: RankView, name: UInt32, duration_ns: Int64, size: Int64) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from pilotlight.insights.breakdown import Idle, sync_calls
 from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
 from pilotlight.insights.job import Job, RankView
+from pilotlight.trace.interval import union, window
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans
 
 SHORT_KERNEL_NS = 10_000
@@ -18,7 +19,8 @@ QUEUE_EMPTY_NS = 5_000
 HOST_IDLE_RATIO = 0.10
 SYNC_RATIO = 0.02
 SYNC_PER_LAUNCH = 0.5
-ALLOCATION_NS_PER_STEP = 10_000_000
+ALLOCATION_RATIO = 0.01
+GC_RATIO = 0.01
 
 _ALLOCATION = re.compile(r"^(?:cuda|hip)(?:Malloc|Free|HostAlloc|FreeHost)(?!Async)")
 _LAUNCH = re.compile(r"Launch|MemcpyAsync|MemsetAsync")
@@ -129,7 +131,7 @@ def sync_points(job: Job) -> Verdict:
                 place=where[0] if where else "host",
                 evidence=tuple(evidence),
                 fix=fix,
-                gain_low_ratio=ratio / 2,
+                gain_low_ratio=ratio * 0.7,
                 gain_high_ratio=ratio,
                 confidence="high" if debug else "medium",
                 spans=_references(view, calls, longest),
@@ -143,33 +145,28 @@ def garbage_collection(job: Job) -> Verdict:
     pauses = {view.rank: view.trace.of_kind(Kind.GC) for view in job.ranks}
     if not any(len(spans) for spans in pauses.values()):
         return Verdict(missing="no garbage-collection events (record_python_gc_info)")
-    findings = []
-    for view in job.ranks:
-        ratio = view.idle_ratio(Idle.GC.value)
-        spans = pauses[view.rank]
-        if ratio < SYNC_RATIO / 2 or not len(spans):
-            continue
-        longest = np.argsort(-spans.duration_ns)[:3]
-        findings.append(
-            Finding(
-                rule="A04",
-                cause="gc",
-                title="Garbage collection stops the host",
-                rank=view.rank,
-                place="Python",
-                evidence=(
-                    f"the device idles during collections: {percent(ratio)} of the step",
-                    f"{len(spans)} collections, the longest"
-                    f" {milliseconds(int(spans.duration_ns.max()))}",
-                ),
-                fix="gc.freeze() after the start, gc.disable() and collect every 1000 steps",
-                gain_low_ratio=ratio * 0.8,
-                gain_high_ratio=ratio,
-                confidence="high",
-                spans=_references(view, spans, longest),
-            )
-        )
-    return Verdict(findings)
+    view, ratio = job.worst_idle(Idle.GC.value)
+    spans = pauses[view.rank]
+    if ratio < GC_RATIO or not len(spans):
+        return Verdict()
+    longest = np.argsort(-spans.duration_ns)[:3]
+    finding = Finding(
+        rule="A04",
+        cause="gc",
+        title="Garbage collection stops the host",
+        rank=view.rank,
+        place="Python",
+        evidence=(
+            f"a device idles during collections: {percent(ratio)} of the step",
+            f"{len(spans)} collections, the longest {milliseconds(int(spans.duration_ns.max()))}",
+        ),
+        fix="gc.freeze() after the start, gc.disable() and collect every 1000 steps on all ranks",
+        gain_low_ratio=ratio * 0.8,
+        gain_high_ratio=ratio,
+        confidence="high",
+        spans=_references(view, spans, longest),
+    )
+    return Verdict((finding,))
 
 
 def allocation(job: Job) -> Verdict:
@@ -183,9 +180,9 @@ def allocation(job: Job) -> Verdict:
         start_ns, end_ns = view.steady_window()
         calls = _calls(view, _ALLOCATION)
         calls = calls.take((calls.start_ns >= start_ns) & (calls.start_ns < end_ns))
-        total_ns = int(calls.duration_ns.sum())
-        ratio = total_ns / view.steady_ns
-        if total_ns / len(view.steady) <= ALLOCATION_NS_PER_STEP:
+        idle = window(start_ns, end_ns) - view.line.busy
+        ratio = (idle & union(calls.start_ns, calls.end_ns)).total_ns() / view.steady_ns
+        if ratio < ALLOCATION_RATIO:
             continue
         longest = np.argsort(-calls.duration_ns)[:3]
         findings.append(
@@ -195,7 +192,9 @@ def allocation(job: Job) -> Verdict:
                 title="Memory is allocated from the driver in every step",
                 rank=view.rank,
                 place=view.trace.names[calls.name[longest[0]]],
-                evidence=(f"{len(calls)} calls, {percent(ratio)} of the step",),
+                evidence=(
+                    f"{len(calls)} calls; the device idles in them {percent(ratio)} of the step",
+                ),
                 fix="expandable_segments:True, no torch.cuda.empty_cache(), fixed shapes",
                 gain_low_ratio=ratio / 2,
                 gain_high_ratio=ratio,

@@ -71,6 +71,16 @@ class Job:
     def step_ns(self) -> float:
         return fmean(rank.step_ns for rank in self.ranks)
 
+    def worst_idle(self, cause: str) -> tuple[RankView, float]:
+        """The rank that idles most for this cause, and the part of the time that the job loses if
+        each step is as long as its slowest rank makes it."""
+        length = min(len(view.steady) for view in self.ranks)
+        idle = [[row.idle_by_cause_ns[cause] for row in v.steady[:length]] for v in self.ranks]
+        windows = [sum(row.window_ns for row in view.steady[:length]) for view in self.ranks]
+        lost = sum(max(step) for step in zip(*idle, strict=True))
+        worst = max(range(len(self.ranks)), key=lambda i: sum(idle[i]))
+        return self.ranks[worst], lost / fmean(windows)
+
     @property
     def step_count(self) -> int:
         return max((len(rank.steps) for rank in self.ranks), default=0)

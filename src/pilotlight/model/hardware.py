@@ -78,6 +78,12 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 )
 
 
+# What pinned copies reach over PCIe, by generation: about 0.8 of the link.
+_PINNED_GB_PER_S = {3: 12.0, 4: 25.0, 5: 50.0}
+_PCIE_3 = ("V100-SXM2", "V100-PCIe", "T4")
+_PCIE_5 = ("H100", "H200", "B100", "B200", "GB200", "MI300X", "MI325X", "MI355X")
+
+
 @dataclass(frozen=True)
 class Figure:
     value: float
@@ -88,6 +94,12 @@ class Figure:
 class Gpu:
     name: str
     figures: dict[str, Figure]
+
+    @property
+    def pinned_gb_per_s(self) -> float:
+        if self.name in _PCIE_3:
+            return _PINNED_GB_PER_S[3]
+        return _PINNED_GB_PER_S[5 if self.name.startswith(_PCIE_5) else 4]
 
     def peak(self, column: str) -> float | None:
         found = self.figures.get(column)

@@ -1,0 +1,56 @@
+"""pilotlight convert: one trace format to another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from pilotlight.errors import FormatError, UsageError
+
+
+class Convert:
+    name = "convert"
+    help = "Write traces of any format as Kineto JSON, for Perfetto, HTA and PyTorch's tools"
+    examples = (
+        "pilotlight convert report.sqlite trace.json.gz",
+        "pilotlight convert ranks.tar.gz folder/",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("input", type=Path, help="trace or folder of ranks")
+        parser.add_argument("output", type=Path, help=".json or .json.gz, or a folder for ranks")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from pilotlight.trace.kineto_writer import write_kineto
+        from pilotlight.trace.reader import read_traces
+
+        found = read_traces([args.input], os.cpu_count() or 1)
+        for problem in found.problems:
+            print(f"pilotlight convert: {problem}", file=sys.stderr)
+        if not found.traces:
+            raise FormatError(f"{args.input}: nothing to convert")
+        single = args.output.name.endswith((".json", ".json.gz"))
+        if single and len(found.traces) > 1:
+            count = len(found.traces)
+            raise UsageError(f"{args.output}: {count} ranks need a folder, not a file")
+        written = []
+        try:
+            if not single:
+                args.output.mkdir(parents=True, exist_ok=True)
+            for trace in found.traces:
+                name = f"rank{trace.rank}.json.gz"
+                path = args.output if single else args.output / name
+                write_kineto(trace, path)
+                written.append(str(path))
+        except OSError as error:
+            raise UsageError(f"{args.output}: cannot write: {error.strerror}") from None
+        spans = sum(len(trace.spans) for trace in found.traces)
+        if args.json:
+            print(json.dumps({"files": written, "spans": spans}))
+        else:
+            print(f"{spans} spans in {len(written)} files")
+        return 2 if found.problems else 0

@@ -1,0 +1,56 @@
+"""pilotlight simulate: traces of a job that never ran, with faults of known truth."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from pilotlight.errors import UsageError
+
+
+class Simulate:
+    name = "simulate"
+    help = "Write the traces of a simulated job, with faults if you like"
+    examples = (
+        "pilotlight simulate job.toml -o traces",
+        "pilotlight simulate job.toml -o traces --fault slow_gpu:rank=3,x=1.2",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("job", type=Path, help="TOML file: ranks, steps, layers, times")
+        parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
+        parser.add_argument(
+            "--fault", action="append", default=[], metavar="KIND:rank=N,x=F", help="repeatable"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from pilotlight.simulate.fault import parse_fault
+        from pilotlight.simulate.job import read_job
+        from pilotlight.simulate.run import simulate, step_us
+        from pilotlight.trace.kineto_writer import write_kineto
+
+        shape = read_job(args.job)
+        faults = [parse_fault(text, shape.ranks) for text in args.fault]
+        traces = simulate(shape, faults)
+        try:
+            args.output.mkdir(parents=True, exist_ok=True)
+            for trace in traces:
+                write_kineto(trace, args.output / f"rank{trace.rank}.json.gz")
+        except OSError as error:
+            raise UsageError(f"{args.output}: cannot write: {error.strerror}") from None
+        clean_us = step_us(simulate(shape)) if faults else step_us(traces)
+        truth = {
+            "step_us": step_us(traces),
+            "step_without_faults_us": clean_us,
+            "faults": [vars(fault) for fault in faults],
+            "files": len(traces),
+        }
+        if args.json:
+            print(json.dumps(truth))
+        else:
+            print(f"{len(traces)} ranks in {args.output}, steps of {step_us(traces) / 1e3:.2f} ms")
+            if faults:
+                print(f"without the faults {clean_us / 1e3:.2f} ms")
+        return 0

@@ -1,0 +1,1 @@
+"""Simulated jobs with faults of known truth."""

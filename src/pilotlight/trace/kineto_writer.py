@@ -1,0 +1,116 @@
+"""Writes a trace as Kineto JSON, which PyTorch's tools, HTA and Perfetto read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from pilotlight.trace.span_table import KIND_OF_CATEGORY
+from pilotlight.trace.trace import NONE, Kind, Trace
+
+_CATEGORY_OF_KIND = {
+    kind: text for text, kind in reversed(KIND_OF_CATEGORY.items()) if text.islower()
+} | {Kind.OTHER: "other", Kind.RUNTIME: "cuda_runtime", Kind.GC: "python_gc"}
+_DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC)
+ROWS_AT_ONCE = 10_000
+
+
+def write_kineto(trace: Trace, path: Path) -> None:
+    """Compressed if the name ends in .gz; rows are written in pieces, not held as text."""
+    with ExitStack() as stack:
+        if path.suffix == ".gz":
+            file: IO[str] = stack.enter_context(gzip.open(path, "wt", 6, "utf-8"))
+        else:
+            file = stack.enter_context(path.open("w", encoding="utf-8"))
+        for piece in kineto_text(trace):
+            file.write(piece)
+
+
+def kineto_text(trace: Trace) -> Iterator[str]:
+    head: dict[str, Any] = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": i, "name": name} for i, name in enumerate(trace.devices)],
+        "distributedInfo": {"backend": "nccl", "rank": trace.rank},
+        # Microseconds with a fraction are exact only if they are small.
+        "baseTimeNanoseconds": _base_ns(trace),
+    }
+    if trace.world_size:
+        head["distributedInfo"]["world_size"] = trace.world_size
+    yield json.dumps(head)[:-1] + ', "traceEvents": ['
+    separator = ""
+    for begin in range(0, len(trace.spans), ROWS_AT_ONCE):
+        rows = _events(trace, begin, min(begin + ROWS_AT_ONCE, len(trace.spans)))
+        yield separator + ",\n".join(json.dumps(row) for row in rows)
+        separator = ",\n"
+    for event in _counter_events(trace):
+        yield separator + json.dumps(event)
+        separator = ",\n"
+    yield "]}\n"
+
+
+def _base_ns(trace: Trace) -> int:
+    starts = (trace.spans.start_ns, trace.counters.time_ns)
+    first = min((int(column.min()) for column in starts if len(column)), default=0)
+    return first // 1_000_000_000 * 1_000_000_000
+
+
+def _events(trace: Trace, begin: int, end: int) -> Iterator[dict[str, Any]]:
+    spans = trace.spans
+    base_ns = _base_ns(trace)
+    columns = (
+        spans.start_ns, spans.duration_ns, spans.kind, spans.name, spans.lane, spans.correlation,
+        spans.bytes,
+    )  # fmt: skip
+    for start, duration, kind, name, lane, correlation, size in zip(
+        *(column[begin:end].tolist() for column in columns), strict=True
+    ):
+        place = trace.lanes[lane]
+        args: dict[str, Any] = {}
+        if correlation != NONE:
+            args["correlation"] = correlation
+        if size != NONE:
+            args["bytes"] = size
+        if kind in _DEVICE:
+            args["device"] = _number(place.process, 0)
+            args["stream"] = _number(place.thread, 0)
+        yield {
+            "ph": "X",
+            "cat": _CATEGORY_OF_KIND[Kind(kind)],
+            "name": trace.names[name],
+            "pid": _number(place.process, place.process),
+            "tid": _number(place.thread, place.thread),
+            "ts": _microseconds(start - base_ns),
+            "dur": _microseconds(duration),
+            "args": args,
+        }
+
+
+def _counter_events(trace: Trace) -> Iterator[dict[str, Any]]:
+    counters = trace.counters
+    base_ns = _base_ns(trace)
+    for time_ns, name, value in zip(
+        counters.time_ns.tolist(), counters.name.tolist(), counters.value.tolist(), strict=True
+    ):
+        title, _, series = trace.names[name].rpartition(" ")
+        yield {
+            "ph": "C",
+            "name": title or series,
+            "pid": 0,
+            "ts": _microseconds(time_ns - base_ns),
+            "args": {series: value},
+        }
+
+
+def _microseconds(nanoseconds: int) -> int | float:
+    whole, rest = divmod(nanoseconds, 1000)
+    return whole + rest / 1000 if rest else whole
+
+
+def _number(text: str, otherwise: Any) -> Any:
+    """`7`, `stream 7` and `device 0` are numbers for other tools."""
+    last = text.rsplit(" ", 1)[-1]
+    return int(last) if last.isdigit() and len(last) < 16 else otherwise
