@@ -17,6 +17,7 @@ from pilotlight.client import Client
 from pilotlight.errors import AgentError, UsageError
 from pilotlight.recording.recording import Recording
 
+RUN = [sys.executable, "-m", "pilotlight", "run"]
 HANGS = """
 import time, pilotlight
 def waits_for_ever():

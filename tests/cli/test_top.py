@@ -17,6 +17,7 @@ from rich.console import Console
 from pilotlight.cli.top import Top, doing, select_job, view
 from pilotlight.errors import NotFound
 
+RUN = [sys.executable, "-m", "pilotlight", "run"]
 LOAD = """
 import time, pilotlight
 def busy():
