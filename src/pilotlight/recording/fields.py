@@ -39,6 +39,8 @@ def take(content: Mapping[str, object], key: str, kind: type[T]) -> T:
     value = content.get(key)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise FormatError(f"{key} is {_shown(value)} instead of {kind.__name__}")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise FormatError(f"{key} is a number of more than 64 bits")
     return value
 
 
