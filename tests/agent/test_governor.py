@@ -71,6 +71,13 @@ def test_over_the_memory_ceiling_queues_shrink_and_grow_back() -> None:
     assert governor.actions["queues_smaller"] == governor.actions["queues_larger"] == MOST_SQUEEZE
 
 
+def test_memory_that_has_grown_is_released_once_for_each_growth() -> None:
+    governor = Clock().governor
+    asked = [governor.wants_release(Usage(0, 0, 0, size * MB)) for size in (10, 20, 30, 12, 25, 40)]
+    assert asked == [False, True, False, False, False, True]
+    assert governor.actions["memory_released"] == 2
+
+
 def test_every_pace_is_slower_than_the_one_before() -> None:
     for before, after in itertools.pairwise(PACES):
         assert after != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ _CALM_NS = 10_000_000_000
 _CALM_RATIO = 0.5
 _MS = 1_000_000
 _GROWTH_RATIO = 0.2
+_RELEASE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ def own_usage() -> Usage:
     return Usage(time.monotonic_ns(), time.process_time_ns(), rss, rss - shared)
 
 
+def release_free_memory() -> None:
+    """Gives back what the allocator keeps after many processes have come and gone."""
+    import ctypes
+
+    # Only glibc keeps that much, and only glibc has this call.
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class Governor:
     """Fed once a second; `pace` and `squeeze` say what the rest of the agent has to keep to."""
 
@@ -71,6 +82,16 @@ class Governor:
         self._usages: deque[Usage] = deque([start])
         self._level_changed_ns = start.time_ns
         self._squeeze_changed_ns = start.time_ns
+        self._released_bytes = start.own_bytes
+
+    def wants_release(self, usage: Usage) -> bool:
+        """Whether memory has grown so much that it is worth giving back what is free of it."""
+        if usage.own_bytes - self._released_bytes < _RELEASE_BYTES:
+            self._released_bytes = min(self._released_bytes, usage.own_bytes)
+            return False
+        self._released_bytes = usage.own_bytes
+        self.actions["memory_released"] += 1
+        return True
 
     @property
     def level(self) -> int:

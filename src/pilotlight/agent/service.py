@@ -13,7 +13,7 @@ from pilotlight.agent.clocks import Clocks, read_pair
 from pilotlight.agent.closing import end_missing, has_ended, may_go_on, summary
 from pilotlight.agent.faults import Faults
 from pilotlight.agent.feed import publish_taken
-from pilotlight.agent.governor import Governor, own_usage
+from pilotlight.agent.governor import Governor, own_usage, release_free_memory
 from pilotlight.agent.hello import Control
 from pilotlight.agent.job import Job
 from pilotlight.agent.jobs import Jobs
@@ -191,7 +191,11 @@ class Service:
 
     def _tick(self, now_ns: int) -> None:
         self.clocks.observe(read_pair())
-        self.governor.observe(own_usage())
+        usage = own_usage()
+        if self.governor.wants_release(usage):
+            release_free_memory()
+            usage = own_usage()
+        self.governor.observe(usage)
         self._apply_period()
         self.probes.tick(now_ns)
         self.clients.tick(now_ns, self.governor.squeeze)
