@@ -1,0 +1,115 @@
+"""Every other Python on this machine as the job's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.e2e.conftest import Job
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
+VERSIONS = [v for v in ("3.10", "3.11", "3.12", "3.13", "3.14") if v != HERE]
+SAMPLED = ("3.10", "3.11", "3.12", "3.13")
+
+PROGRAM = """
+import threading, pilotlight
+def leaf(n):
+    total = 0
+    for i in range(n): total += i
+    return total
+def root():
+    for _ in range(400): leaf(20_000)
+thread = threading.Thread(target=root, name="second")
+thread.start()
+for i in range(50):
+    pilotlight.step(i)
+    with pilotlight.annotate("range"): leaf(20_000)
+root()
+thread.join()
+"""
+
+
+@cache
+def interpreter(version: str) -> str | None:
+    """A Python of that version, wherever it is installed; shims that lead nowhere do not count."""
+    places = [shutil.which(f"python{version}"), *_pyenv(version)]
+    for place in filter(None, places):
+        asked = subprocess.run(
+            [place, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+        )
+        if asked.returncode == 0 and asked.stdout.strip() == version:
+            return place
+    return None
+
+
+def _pyenv(version: str) -> list[str]:
+    root = Path("~/.pyenv/versions").expanduser()
+    return [str(folder / "bin" / "python") for folder in root.glob(f"{version}.*")]
+
+
+def installed(python: str, folder: Path) -> str:
+    """The package, built for that Python and installed into an environment of its own."""
+    build = folder / "build"
+    definitions = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "Python_EXECUTABLE": python,
+        "SKBUILD_PLATLIB_DIR": f"{folder}/platlib",
+        "nanobind_ROOT": nanobind_folder(),
+        "PILOTLIGHT_STRICT": "ON",
+    }
+    cmake("-S", str(ROOT), "-B", str(build), "-G", "Ninja", *_defined(definitions))
+    cmake("--build", str(build), "--target", "_probe")
+    subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    venv_python = folder / "venv" / "bin" / "python"
+    site = next((folder / "venv" / "lib").glob("python*/site-packages"))
+    shutil.copytree(ROOT / "src" / "pilotlight", site / "pilotlight")
+    for library in build.glob("_probe*.so"):
+        shutil.copy(library, site / "pilotlight")
+    shutil.copy(ROOT / "native" / "pilotlight.pth", site)
+    return str(venv_python)
+
+
+@cache
+def nanobind_folder() -> str:
+    words = [sys.executable, "-m", "nanobind", "--cmake_dir"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _defined(values: dict[str, str]) -> list[str]:
+    return [f"-D{name}={value}" for name, value in values.items()]
+
+
+def cmake(*words: str) -> None:
+    tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": tools}
+    subprocess.run(["cmake", *words], check=True, capture_output=True, env=env)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_job_on_this_python_is_recorded(
+    version: str, job: Callable[..., Job], program: Callable[[str], str], tmp_path: Path
+) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"Python {version} is not installed here")
+    done = job(installed(python, tmp_path), program(PROGRAM), timeout=120)
+    assert done.code == 0, done.err
+    (process,) = done.processes
+    assert process["how"] == "exit"
+    assert process["identity"]["python"].startswith(f"{version}.")
+    assert done.names("spans").count("range") == 50
+    if version in SAMPLED:
+        assert {"leaf", "root"} <= done.functions
+        assert "second" in done.recording.thread_names.values()
+    else:
+        assert len(done.recording.detail("samples")["stack"]) == 0
