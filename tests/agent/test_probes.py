@@ -14,7 +14,10 @@ import pytest
 from producer import RING_BYTES, RINGS_OFFSET, TABLE_OFFSET, Producer, answer, connect
 from running import RunningAgent, until
 
-ACCEPTED, REFUSED = 1, 2
+from pilotlight.agent.settings import Settings
+from pilotlight.runtime import Runtime
+
+ACCEPTED, REFUSED, PERIOD = 1, 2, 3
 ABI, SEGMENT, TOO_MANY = 1, 3, 4
 
 
@@ -211,10 +214,8 @@ def test_a_stopped_process_is_not_taken_for_dead(agent: RunningAgent) -> None:
     assert agent.status()["jobs"][0]["ended"][0]["how"] == "died"
 
 
-def test_over_the_limit_probes_are_refused_and_counted(place: object) -> None:
-    from pilotlight.agent.settings import Settings
-
-    agent = RunningAgent(place)  # type: ignore[arg-type]
+def test_over_the_limit_probes_are_refused_and_counted(place: Runtime) -> None:
+    agent = RunningAgent(place)
     agent.start_with(Settings(most_processes=3))
     producers = [Producer() for _ in range(5)]
     answers = []
@@ -283,6 +284,20 @@ def test_many_short_lived_processes_leave_no_descriptor_behind(agent: RunningAge
     assert sum(process.end is not None for process in recording.processes) == 300
     # The files of the job's two chunks are open, nothing of its processes.
     assert len(os.listdir(f"/proc/{agent.pid}/fd")) - before < 40  # noqa: PTH208
+
+
+def test_over_its_cpu_ceiling_the_agent_asks_for_a_longer_sampling_period(place: Runtime) -> None:
+    agent = RunningAgent(place)
+    agent.start_with(Settings(cpu_ceiling_ratio=1e-6))
+    producer = accepted(agent, Producer())
+    assert producer.link is not None
+    producer.link.settimeout(40)
+    kind, _, period_ns = producer.answer()
+    assert (kind, period_ns) == (PERIOD, 20_000_000)
+    status = agent.status()["agent"]
+    assert status["period_factor"] == 2 and status["actions"]["poll_slower"] == 3
+    producer.close()
+    agent.stop()
 
 
 def test_a_packet_after_the_hello_is_a_hang_up(agent: RunningAgent) -> None:

@@ -46,6 +46,7 @@ class Job:
     processes: dict[str, Process] = field(default_factory=dict)
     ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     finish: Finish | None = None
+    is_urgent: bool = False  # a ring is half full
     is_paused: bool = False
     period_ns: int | None = None
     empty_since_ns: int | None = None
@@ -69,9 +70,10 @@ class Job:
 
     def is_due(self, now_ns: int, commit_ns: int) -> bool:
         """Whether there is something to commit, and it should not wait longer."""
-        for process in self.processes.values():
-            if process.is_urgent or (self.finish is not None and process.how_ended is not None):
-                return True
+        if self.is_urgent:
+            return True
+        if self.finish is not None and any(p.how_ended for p in self.processes.values()):
+            return True
         if now_ns - self.committed_ns < commit_ns:
             return False
         return any(process.has_rows for process in self.processes.values())
@@ -90,6 +92,7 @@ class Job:
             if not process.committed():
                 process.finish("gone", now_ns)
         self.committed_ns = now_ns
+        self.is_urgent = False
         return handed
 
     def remove_ended(self, now_ns: int) -> list[Process]:

@@ -26,6 +26,7 @@ _HELLO_NS = 5_000_000_000
 _EXEC_NS = 2_000_000_000
 _MOST_STRANGERS = 256
 _ACCEPTS_A_TURN = 64
+_GRID_NS = 5_000_000
 
 
 @dataclass
@@ -79,7 +80,9 @@ class Probes:
             known = self._processes.get(segment)
             if known is None or known[1].how_ended is not None:
                 continue
-            self._schedule(segment, now_ns + self._poll(known[1], now_ns, pace))
+            job, process, _ = known
+            self._schedule(segment, now_ns + self._poll(process, now_ns, pace))
+            job.is_urgent = job.is_urgent or process.is_urgent
 
     def poll_all(self, job: Job, now_ns: int, pace: Pace) -> None:
         """Reads every process of a job now, for somebody who waits."""
@@ -98,6 +101,11 @@ class Probes:
                 continue
             if now_ns - process.hung_up_ns >= _EXEC_NS and not maps_file(process.pid, inode):
                 process.finish("exec", now_ns)
+
+    def release_pages(self) -> None:
+        """Segments belong to the jobs: what reading brought into our memory can go any time."""
+        for _, process, _ in self._processes.values():
+            process.reader.release_pages()
 
     def forget(self, process: Process) -> None:
         """The process has ended and is on record."""
@@ -122,6 +130,8 @@ class Probes:
             return pace.poll_idle_ns
 
     def _schedule(self, segment: str, due_ns: int) -> None:
+        # On a grid, so that many processes do not mean many times to wake up.
+        due_ns += -due_ns % _GRID_NS
         self._turn += 1
         heapq.heappush(self._polls, (due_ns, self._turn, segment))
 

@@ -196,6 +196,8 @@ class Service:
             release_free_memory()
             usage = own_usage()
         self.governor.observe(usage)
+        if usage.rss_bytes > self.settings.memory_ceiling_bytes // 2:
+            self.probes.release_pages()
         self._apply_period()
         self.probes.tick(now_ns)
         self.clients.tick(now_ns, self.governor.squeeze)
