@@ -1,0 +1,80 @@
+"""What an installed pilotlight costs `python -c pass`: nothing when off, a little when on.
+
+Two environments without anything else, one with the package as a user installs it, take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bars import at_most, report
+
+from pilotlight import _probe
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def environment(folder: Path) -> str:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return str(folder / "bin" / "python")
+
+
+def install(folder: Path) -> None:
+    """As the wheel lays it out: the package, its compiled part, and the start hook."""
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    shutil.copytree(ROOT / "src" / "pilotlight", site / "pilotlight")
+    shutil.copy(str(_probe.__file__), site / "pilotlight")
+    shutil.copy(ROOT / "native" / "pilotlight.pth", site)
+
+
+def cpu_ms(python: str, env: dict[str, str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([python, "-c", "pass"], env=env, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeats", type=int, default=150)
+    args = parser.parse_args()
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PILOTLIGHT", "PYTHON"))}
+    with tempfile.TemporaryDirectory(prefix="pl-") as name:
+        without = environment(Path(name, "without"))
+        control = environment(Path(name, "control"))
+        with_it = environment(Path(name, "with"))
+        install(Path(name, "with"))
+        on = {**kept, "PILOTLIGHT": "1", "PILOTLIGHT_RUNTIME_DIR": f"{name}/run"}
+        for python, env in ((without, kept), (control, kept), (with_it, kept), (with_it, on)):
+            cpu_ms(python, env)
+        rounds = [
+            (
+                cpu_ms(without, kept),
+                cpu_ms(control, kept),
+                cpu_ms(with_it, kept),
+                cpu_ms(with_it, on),
+            )
+            for _ in range(args.repeats)
+        ]
+    off_ms = [with_ms - without_ms for without_ms, _, with_ms, _ in rounds]
+    noise_ms = [control_ms - without_ms for without_ms, control_ms, _, _ in rounds]
+    on_ms = [on - without_ms for without_ms, _, _, on in rounds]
+    # Noise: what the same measurement says of two environments that are alike, and its own spread.
+    spread = statistics.stdev(off_ms) / len(off_ms) ** 0.5
+    noise = abs(statistics.fmean(noise_ms)) + 2 * spread
+    print(f"with PILOTLIGHT=1: {statistics.fmean(on_ms):.1f} ms of CPU time")
+    off = at_most("ms of CPU time added when off; bar: noise", statistics.fmean(off_ms), noise)
+    return report("startup", [off], as_json=args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
