@@ -10,11 +10,14 @@ import numpy as np
 
 from pilotlight.insights.job import Job, RankView
 from pilotlight.insights.kernel import Category, category
-from pilotlight.trace.trace import Int64, Kind
+from pilotlight.trace.trace import Float64, Int64, Kind
 
 _KIND = re.compile(
     r"AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce", re.IGNORECASE
 )
+
+
+MAX_UNCERTAINTY_NS = 50_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ def match_collectives(job: Job) -> Collectives | None:
         return None
     ranks = tuple(view.rank for view in job.ranks)
     found = Collectives(ranks, tuple(rows_kind), np.concatenate(durations), np.concatenate(starts))
+    if not _leave_together(found):
+        return None
     order = np.argsort(found.start_ns.min(axis=1), kind="stable")
     return Collectives(
         ranks,
@@ -67,6 +72,21 @@ def match_collectives(job: Job) -> Collectives | None:
         found.duration_ns[order],
         found.start_ns[order],
     )
+
+
+def clock_offsets(found: Collectives) -> tuple[Float64, float]:
+    """How far the clock of each rank is ahead, from the common ends of collectives, and how far
+    the ends still differ after correction, both in nanoseconds."""
+    ends = (found.start_ns + found.duration_ns).astype(np.float64)
+    ahead = ends - np.median(ends, axis=1, keepdims=True)
+    offsets: Float64 = np.median(ahead, axis=0)
+    return offsets, float(np.median(np.abs(ahead - offsets)))
+
+
+def _leave_together(found: Collectives) -> bool:
+    """Otherwise the rows are not the same collective: the ranks use several groups."""
+    _, uncertainty_ns = clock_offsets(found)
+    return uncertainty_ns <= max(MAX_UNCERTAINTY_NS, 0.2 * float(np.median(found.duration_ns)))
 
 
 def _by_kind(view: RankView) -> dict[str, tuple[Int64, Int64]]:

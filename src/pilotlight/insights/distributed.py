@@ -7,7 +7,7 @@ import numpy as np
 from pilotlight.insights.collective import Collectives, match_collectives
 from pilotlight.insights.finding import Finding, Verdict, percent
 from pilotlight.insights.job import Job, RankView
-from pilotlight.trace.interval import union
+from pilotlight.trace.interval import Intervals, union, window
 from pilotlight.trace.trace import Bool
 
 EXPOSED_RATIO = 0.05
@@ -23,11 +23,18 @@ def exposed_communication(job: Job) -> Verdict:
     """A25: communication that compute does not hide."""
     if not any(view.whole.communication_ns for view in job.ranks):
         return Verdict(missing="no communication kernels")
+    matched = match_collectives(job)
     findings = []
-    for view in job.ranks:
-        exposed_ns = sum(row.exposed_communication_ns for row in view.steady)
-        all_ns = sum(row.communication_ns for row in view.steady)
-        ratio = exposed_ns / view.steady_ns
+    for column, view in enumerate(job.ranks):
+        transfer = view.line.communication
+        if matched is not None:
+            # Waiting for a late rank is that rank's matter, not the network's.
+            transfer = transfer - _waits(matched, column)
+        start_ns, end_ns = view.steady_window()
+        steady = window(start_ns, end_ns)
+        all_ns = (transfer & steady).total_ns()
+        exposed_ns = ((transfer & steady) - view.line.compute).total_ns()
+        ratio = exposed_ns / (end_ns - start_ns)
         overlap = 1 - exposed_ns / all_ns if all_ns else 1.0
         hidden = overlap >= OVERLAP_RATIO
         if ratio <= (EXPOSED_HIGH_RATIO if hidden else EXPOSED_RATIO):
@@ -99,6 +106,11 @@ def straggler(job: Job) -> Verdict:
             ),
         )
     )
+
+
+def _waits(matched: Collectives, column: int) -> Intervals:
+    start_ns = matched.start_ns[:, column]
+    return union(start_ns, start_ns + matched.wait_ns[:, column])
 
 
 def _exposed_wait_ratio(view: RankView, matched: Collectives, late: Bool, column: int) -> float:

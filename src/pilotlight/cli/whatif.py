@@ -1,0 +1,115 @@
+"""pilotlight whatif: what a change would gain, by replay."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+from pilotlight.errors import FormatError, UsageError
+
+
+class Whatif:
+    name = "whatif"
+    help = "Replay a job with something removed, scaled, or on another GPU"
+    examples = (
+        "pilotlight whatif trace.json.gz --remove loader",
+        "pilotlight whatif trace.json.gz --kernel 'gemm=0.5x' --gpu H200-SXM",
+        "pilotlight whatif operations.parquet --remove straggler",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("path", type=Path, help="trace, folder of ranks, or operation rows")
+        parser.add_argument(
+            "--remove",
+            action="append",
+            default=[],
+            metavar="CAUSE",
+            help="loader, gc, launch, exposed-comm, copies; of operation rows: straggler",
+        )
+        parser.add_argument(
+            "--kernel", action="append", default=[], metavar="REGEX=FACTORx", help="scale kernels"
+        )
+        parser.add_argument("--gpu", metavar="NAME", help="as if on this GPU")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def run(self, args: argparse.Namespace) -> int:
+        if not (args.remove or args.kernel or args.gpu):
+            raise UsageError("nothing to change: --remove, --kernel or --gpu")
+        if args.path.suffix == ".parquet":
+            return _operation_rows(args)
+        return _recorded(args)
+
+
+def _recorded(args: argparse.Namespace) -> int:
+    from pilotlight.insights.job import job_of
+    from pilotlight.insights.recorded_graph import recorded_graph
+    from pilotlight.insights.whatif import on_gpu, parse_scale, scaled, whatif, without
+    from pilotlight.model.hardware import find_gpu, gpus
+    from pilotlight.trace.reader import read_traces
+
+    scales = [parse_scale(text) for text in args.kernel]
+    if "straggler" in args.remove:
+        raise UsageError("--remove straggler needs operation rows (.parquet)")
+    found = read_traces([args.path], os.cpu_count() or 1)
+    for problem in found.problems:
+        print(f"pilotlight whatif: {problem}", file=sys.stderr)
+    job = job_of(found.traces)
+    if not job.ranks:
+        raise FormatError(f"{args.path}: no device activity to replay")
+    graph = recorded_graph(job)
+    changed = graph.duration_ns
+    for cause in args.remove:
+        changed = without(graph, changed, cause)
+    changed = scaled(graph, changed, scales)
+    if args.gpu:
+        devices = job.ranks[0].trace.devices
+        old, new = find_gpu(devices[0]) if devices else None, find_gpu(args.gpu)
+        if new is None:
+            raise UsageError(f"--gpu {args.gpu}: not known; one of {', '.join(gpus())}")
+        if old is None:
+            raise UsageError(f"--gpu: the GPU of {args.path} is not known")
+        changed = on_gpu(graph, changed, old, new)
+    result = whatif(graph, changed)
+    if args.json:
+        ratios = {"gain_ratio": result.gain_ratio, "replay_error_ratio": result.replay_error_ratio}
+        print(json.dumps({**dataclasses.asdict(result), **ratios}))
+    else:
+        print(f"recorded    {result.measured_ns / 1e6:.3f} ms")
+        print(f"replayed    {result.replayed_ns / 1e6:.3f} ms"
+              f"   (error {100 * result.replay_error_ratio:.2f} %)")  # fmt: skip
+        print(f"changed     {result.changed_ns / 1e6:.3f} ms")
+        print(f"gain        {100 * result.gain_ratio:.1f} %")
+    return 2 if found.problems else 0
+
+
+def _operation_rows(args: argparse.Namespace) -> int:
+    from pilotlight.insights.slowdown import slowdown
+    from pilotlight.model.pipeline import pipeline_of
+    from pilotlight.trace.oprows import read_operation_rows
+
+    if args.remove != ["straggler"] or args.kernel or args.gpu:
+        raise UsageError("of operation rows only --remove straggler is possible")
+    report = slowdown(pipeline_of(read_operation_rows(args.path)))
+    culprit = report.culprit
+    if args.json:
+        plain = dataclasses.asdict(report)
+        print(json.dumps({**plain, "culprit": dataclasses.asdict(culprit) if culprit else None}))
+        return 0
+    print(f"step, recorded            {report.measured_step_ns / 1e9:.3f} s")
+    print(f"step, replayed            {report.replayed_step_ns / 1e9:.3f} s"
+          f"   (error {100 * report.replay_error_ratio:.2f} %)")  # fmt: skip
+    print(f"step, all ranks alike     {report.ideal_step_ns / 1e9:.3f} s")
+    print(f"slowdown                  {report.slowdown_ratio:.3f}")
+    if culprit is None:
+        print("no single rank explains it")
+    else:
+        place = f"data rank {culprit.data_rank}, stage {culprit.stage}"
+        print(f"at fault                  rank {culprit.rank} ({place})")
+        print(f"gain without it           {100 * culprit.gain_ratio:.1f} % of the step")
+    for name, ratio in sorted(report.kinds.items(), key=lambda item: -item[1])[:3]:
+        print(f"  {name:<24}{ratio:.3f} times as long as with typical ones")
+    return 0

@@ -1,0 +1,260 @@
+"""The dependency graph of recorded ranks: host threads, streams, and collectives between ranks.
+
+A call of the host waits for the call before it; a device span for the span before it on its
+stream, for its launch call, and for a span on another stream at whose end it began; a blocking call
+for the span that the device finished last. Time that none of this explains stays with the node as
+its own, so that the graph replays to what was recorded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from pilotlight.insights.breakdown import loader_waits, sync_calls
+from pilotlight.insights.collective import Collectives, match_collectives
+from pilotlight.insights.job import Job, RankView
+from pilotlight.insights.kernel import Category, category
+from pilotlight.model.graph import Graph, graph_of, replay
+from pilotlight.trace.interval import union
+from pilotlight.trace.trace import NONE, Float64, Int64, Kind
+
+# Streams hand over to each other by events within a few microseconds.
+HANDOVER_NS = 10_000
+
+
+class Role(IntEnum):
+    """What the time of a node is."""
+
+    HOST = 0
+    CALL = 1
+    DELAY = 2
+    KERNEL = 3
+    COPY = 4
+    COLLECTIVE = 5
+
+
+@dataclass(frozen=True)
+class RecordedGraph:
+    """Columns by node. `name` is a number in `names`, `loader_ns` and `gc_ns` the parts of a host
+    node in which the loader or the garbage collection worked."""
+
+    graph: Graph
+    role: Int64
+    rank: Int64
+    name: Int64
+    names: tuple[str, ...]
+    duration_ns: Float64
+    loader_ns: Float64
+    gc_ns: Float64
+    measured_ns: float
+
+    def total_ns(self, duration_ns: Float64) -> float:
+        """How long the whole takes with these durations."""
+        return float(replay(self.graph, duration_ns[np.newaxis])[0].max())
+
+
+def recorded_graph(job: Job) -> RecordedGraph:
+    return _Build(job).finish()
+
+
+class _Build:
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.preds: list[list[int]] = []
+        self.rows: list[tuple[int, int, int, float]] = []
+        self.loader: list[tuple[Int64, Int64]] = []
+        self.gc: list[tuple[Int64, Int64]] = []
+        self.names: dict[str, int] = {}
+        begins = [int(view.trace.spans.start_ns.min()) for view in job.ranks]
+        ends = [view.line.end_ns for view in job.ranks]
+        self.begin_ns = min(begins)
+        self.measured_ns = float(max(ends) - self.begin_ns)
+        self.collective_of = _collective_rows(job, match_collectives(job))
+        self.arrivals: dict[int, list[int]] = defaultdict(list)
+        self.transfer_nodes: dict[int, int] = {}
+
+    def node(self, role: Role, rank: int, name: str, length_ns: float, before: list[int]) -> int:
+        number = self.names.setdefault(name, len(self.names))
+        self.rows.append((role, rank, number, max(0.0, length_ns)))
+        self.preds.append(before)
+        return len(self.preds) - 1
+
+    def finish(self) -> RecordedGraph:
+        for view in self.job.ranks:
+            _Rank(self, view).add()
+        for row, node in self.transfer_nodes.items():
+            self.preds[node] = self.arrivals[row]
+        role, rank, name, duration = (np.array(column) for column in zip(*self.rows, strict=True))
+        return RecordedGraph(
+            graph_of(self.preds),
+            role,
+            rank,
+            name,
+            tuple(self.names),
+            duration.astype(np.float64),
+            _spread(self.loader, len(duration)),
+            _spread(self.gc, len(duration)),
+            self.measured_ns,
+        )
+
+    def transfer(self, row: int, name: str, length_ns: float) -> int:
+        """The part of a collective that all ranks share."""
+        if row not in self.transfer_nodes:
+            self.transfer_nodes[row] = self.node(Role.COLLECTIVE, NONE, name, length_ns, [])
+        return self.transfer_nodes[row]
+
+
+class _Rank:
+    """Adds the nodes of one rank in the order of time."""
+
+    def __init__(self, build: _Build, view: RankView) -> None:
+        self.build = build
+        self.view = view
+        self.names = view.trace.names
+        self.host_nodes: list[tuple[int, int, int]] = []
+        self.is_collective = [category(name) is Category.COMMUNICATION for name in self.names]
+        device, calls = view.device, view.calls
+        # Plain lists: element by element they are several times faster than arrays.
+        self.device = tuple(
+            column.tolist()
+            for column in (
+                device.lane,
+                device.start_ns,
+                device.duration_ns,
+                device.name,
+                device.kind,
+            )
+        )
+        self.calls = tuple(
+            column.tolist()
+            for column in (calls.lane, calls.start_ns, calls.duration_ns, calls.name)
+        )
+        self.launch = view.launch.tolist()
+        self.last_on_thread: dict[int, tuple[int, float]] = {}
+        self.last_on_stream: dict[int, tuple[int, float]] = {}
+        self.launched: dict[int, int] = {}
+
+    def add(self) -> None:
+        view = self.view
+        device, calls = view.device, view.calls
+        syncs = sync_calls(view.trace)
+        events = [
+            (int(calls.start_ns[i]), 0, int(i)) for i in np.unique(view.launch[view.launch != NONE])
+        ]
+        events += [(int(syncs.start_ns[i] + syncs.duration_ns[i]), 1, i) for i in range(len(syncs))]
+        events += [(int(device.start_ns[i]), 2, i) for i in range(len(device))]
+        events.sort()
+        for _, what, i in events:
+            if what == 0:
+                self._call(i)
+            elif what == 1:
+                self._sync(
+                    int(syncs.lane[i]), float(syncs.start_ns[i]), float(syncs.duration_ns[i])
+                )
+            else:
+                self._span(i)
+        self._host_parts()
+
+    def _host_parts(self) -> None:
+        """What the loader and the garbage collection took of the host's own time."""
+        if not self.host_nodes:
+            return
+        node, since, until = (np.array(column) for column in zip(*self.host_nodes, strict=True))
+        collected = self.view.trace.of_kind(Kind.GC)
+        gc = union(collected.start_ns, collected.end_ns)
+        loader = loader_waits(self.view.trace)
+        self.build.loader.append((node, loader.within_ns(since, until)))
+        self.build.gc.append((node, gc.within_ns(since, until)))
+
+    def _arrive(self, thread: int, start_ns: float) -> int:
+        """The host's own time until it makes a call."""
+        before, since = self.last_on_thread.get(thread, (NONE, float(self.build.begin_ns)))
+        node = self.build.node(
+            Role.HOST, self.view.rank, "host", start_ns - since, [] if before == NONE else [before]
+        )
+        self.host_nodes.append((node, int(since), int(max(since, start_ns))))
+        return node
+
+    def _call(self, i: int) -> None:
+        thread, start, length, name_number = (column[i] for column in self.calls)
+        arrival = self._arrive(thread, start)
+        name = self.names[name_number]
+        node = self.build.node(Role.CALL, self.view.rank, name, length, [arrival])
+        self.launched[i] = arrival
+        self.last_on_thread[thread] = (node, start + length)
+
+    def _sync(self, thread: int, start: float, length: float) -> None:
+        arrival = self._arrive(thread, start)
+        end = start + length
+        waited = [
+            (ended, node)
+            for node, ended in self.last_on_stream.values()
+            if start < ended <= end + HANDOVER_NS
+        ]
+        latest = max((ended for ended, _ in waited), default=start)
+        before = [arrival, *(node for _, node in waited)]
+        rest = end - max(start, latest)
+        node = self.build.node(Role.CALL, self.view.rank, "synchronize", rest, before)
+        self.last_on_thread[thread] = (node, end)
+
+    def _span(self, i: int) -> None:
+        build = self.build
+        stream, start, length, name_number, kind = (column[i] for column in self.device)
+        known: list[tuple[float, int]] = []
+        if stream in self.last_on_stream:
+            node, ended = self.last_on_stream[stream]
+            known.append((ended, node))
+        call = self.launch[i]
+        if call in self.launched:
+            known.append((self.calls[1][call], self.launched[call]))
+        explained = max((ended for ended, _ in known), default=float(build.begin_ns))
+        for other, (node, ended) in self.last_on_stream.items():
+            if other != stream and explained < ended <= start and start - ended < HANDOVER_NS:
+                known.append((ended, node))
+        explained = max((ended for ended, _ in known), default=float(build.begin_ns))
+        before = [node for _, node in known]
+        name = self.names[name_number]
+        delay = build.node(Role.DELAY, self.view.rank, "device", start - explained, before)
+        row = build.collective_of.get((self.view.rank, i))
+        if row is not None:
+            collective, transfer_ns = row
+            build.arrivals[collective].append(delay)
+            node = build.transfer(collective, name, transfer_ns)
+        else:
+            role = Role.KERNEL if kind == Kind.KERNEL else Role.COPY
+            if kind == Kind.KERNEL and self.is_collective[name_number]:
+                role = Role.COLLECTIVE
+            node = build.node(role, self.view.rank, name, length, [delay])
+        self.last_on_stream[stream] = (node, start + length)
+
+
+def _spread(parts: list[tuple[Int64, Int64]], count: int) -> Float64:
+    column = np.zeros(count)
+    for node, value in parts:
+        column[node] = value
+    return column
+
+
+def _collective_rows(
+    job: Job, matched: Collectives | None
+) -> dict[tuple[int, int], tuple[int, float]]:
+    """(rank, device span) to the number of its collective and what the transfer took."""
+    if matched is None:
+        return {}
+    rows = {}
+    shortest = matched.duration_ns.min(axis=1)
+    for column, view in enumerate(job.ranks):
+        place = {
+            (int(s), int(d)): i
+            for i, (s, d) in enumerate(
+                zip(view.device.start_ns, view.device.duration_ns, strict=True)
+            )
+        }
+        for row in range(len(matched.kind)):
+            key = (int(matched.start_ns[row, column]), int(matched.duration_ns[row, column]))
+            rows[view.rank, place[key]] = (row, float(shortest[row]))
+    return rows

@@ -1,0 +1,124 @@
+"""The verbs as a user calls them, in this process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilotlight.cli.analyze import Analyze
+from pilotlight.cli.convert import Convert
+from pilotlight.cli.diff import Diff
+from pilotlight.cli.hang import Hang
+from pilotlight.cli.simulate import Simulate
+from pilotlight.cli.whatif import Whatif
+from pilotlight.errors import UsageError
+from pilotlight.simulate.fault import Fault
+from pilotlight.simulate.job import JobShape
+from pilotlight.simulate.run import simulate
+from pilotlight.trace.kineto_writer import write_kineto
+
+SHAPE = JobShape(ranks=4, steps=5, layers=3)
+
+
+def run(verb: Any, *arguments: object) -> int:
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+    code: int = verb.run(parser.parse_args([str(argument) for argument in arguments]))
+    return code
+
+
+@pytest.fixture
+def job_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for trace in simulate(SHAPE, (Fault("loader", factor=1.5),)):
+        write_kineto(trace, folder / f"rank{trace.rank}.json.gz")
+    return folder
+
+
+def test_analyze_says_what_is_wrong_and_what_to_do(
+    job_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(Analyze(), job_folder) == 0
+    text = capsys.readouterr().out
+    assert "1. The device waits for the data loader" in text
+    assert "more loader workers" in text
+    assert "Not checked" in text
+
+
+def test_analyze_goes_on_after_a_bad_file_and_exits_with_2(
+    job_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job_folder / "rank9.json").write_text("nonsense")
+    assert run(Analyze(), job_folder, "--json") == 2
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["ranks"]) == 4
+    assert err.count("\n") == 1 and "rank9.json: byte 0: " in err
+
+
+def test_analyze_writes_a_page_that_escapes_names(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "kernel", "name": "<script>", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    copy = {**event, "cat": "gpu_memcpy", "name": "Memcpy <b>", "ts": 10, "dur": 900}
+    (tmp_path / "a.json").write_text(json.dumps([event, copy]))
+    assert run(Analyze(), tmp_path / "a.json", "--html", tmp_path / "a.html") == 0
+    page = (tmp_path / "a.html").read_text()
+    assert "Memcpy &lt;b&gt;" in page and "<b>" not in page
+
+
+def test_diff_fails_on_a_step_that_grew(
+    job_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    for trace in simulate(SHAPE):
+        write_kineto(trace, clean / f"rank{trace.rank}.json.gz")
+    assert run(Diff(), clean, job_folder, "--fail-if", "step_time>3%", "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["failed"] == ["step_time"]
+    assert run(Diff(), job_folder, clean, "--fail-if", "step_time>3%") == 0
+
+
+def test_whatif_prices_the_loader(job_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Whatif(), job_folder, "--remove", "loader", "--json") == 0
+    assert 0.2 < json.loads(capsys.readouterr().out)["gain_ratio"] < 0.4
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--remove", "magic"], ["--remove", "straggler"], ["--gpu", "Abacus"]]
+)
+def test_whatif_refuses_what_it_cannot_change(job_folder: Path, arguments: list[str]) -> None:
+    with pytest.raises(UsageError):
+        run(Whatif(), job_folder, *arguments)
+
+
+def test_convert_writes_ranks_into_a_folder(job_folder: Path, tmp_path: Path) -> None:
+    assert run(Convert(), job_folder, tmp_path / "out") == 0
+    assert len(list((tmp_path / "out").iterdir())) == 4
+    with pytest.raises(UsageError, match="need a folder"):
+        run(Convert(), job_folder, tmp_path / "out.json")
+
+
+def test_hang_exits_with_2_for_a_dump_that_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "_dump_0").write_bytes(pickle.dumps({1, 2}))
+    assert run(Hang(), tmp_path) == 2
+    assert "more than plain data" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML needs Python 3.11")
+def test_simulate_writes_the_ranks_and_tells_the_truth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.toml").write_text("ranks = 3\nsteps = 3\nlayers = 3\n")
+    arguments = [tmp_path / "job.toml", "-o", tmp_path / "out", "--fault", "slow_gpu:rank=1,x=1.5"]
+    assert run(Simulate(), *arguments, "--json") == 0
+    truth = json.loads(capsys.readouterr().out)
+    assert truth["step_us"] > 1.2 * truth["step_without_faults_us"]
+    assert len(list((tmp_path / "out").iterdir())) == 3

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pilotlight.errors import UsageError
+from pilotlight.insights.job import Job, job_of
+from pilotlight.insights.recorded_graph import Role, recorded_graph
+from pilotlight.insights.whatif import on_gpu, parse_scale, scaled, whatif, without
+from pilotlight.model.hardware import gpus
+from pilotlight.simulate.fault import Fault
+from pilotlight.simulate.job import JobShape
+from pilotlight.simulate.run import simulate, step_us
+from pilotlight.trace.reader import read_traces
+
+SHAPE = JobShape(ranks=2, steps=4, layers=3)
+
+
+def job(*faults: Fault) -> Job:
+    return job_of(simulate(SHAPE, faults))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kineto/resnet50_workers0.json.gz",
+        "kineto/diff_control_a100.json.gz",
+        "kineto/qwen_mi300.json.gz",
+        "kineto/dlrm_v100_8ranks.tar.gz",
+        "nsys/mfu_2gpu_before.sqlite",
+    ],
+)
+def test_real_traces_replay_to_what_was_recorded(shared_data: Path, name: str) -> None:
+    graph = recorded_graph(job_of(read_traces([shared_data / name]).traces))
+    assert whatif(graph, graph.duration_ns).replay_error_ratio <= 0.02
+
+
+def test_a_simulated_job_replays_to_itself() -> None:
+    graph = recorded_graph(job())
+    assert whatif(graph, graph.duration_ns).replay_error_ratio < 0.001
+
+
+def test_without_the_loader_the_job_is_as_fast_as_one_that_never_waited() -> None:
+    fault = Fault("loader", factor=1.4)
+    graph = recorded_graph(job(fault))
+    found = whatif(graph, without(graph, graph.duration_ns, "loader")).gain_ratio
+    true = 1 - step_us(simulate(SHAPE)) / step_us(simulate(SHAPE, (fault,)))
+    assert found == pytest.approx(true, abs=0.02)
+
+
+def test_without_garbage_collection_the_job_is_as_fast_as_one_without_it() -> None:
+    fault = Fault("gc", factor=1.4)
+    graph = recorded_graph(job(fault))
+    found = whatif(graph, without(graph, graph.duration_ns, "gc")).gain_ratio
+    true = 1 - step_us(simulate(SHAPE)) / step_us(simulate(SHAPE, (fault,)))
+    assert found == pytest.approx(true, abs=0.08)
+
+
+def test_a_slow_device_scaled_back_frees_all_ranks() -> None:
+    shape = JobShape(ranks=3, steps=4, layers=3, kernel_jitter_ratio=0, device_spread_ratio=0)
+    slow = (Fault("slow_gpu", 1, 1.5),)
+    graph = recorded_graph(job_of(simulate(shape, slow)))
+    repaired = np.where((graph.rank == 1) & (graph.role == Role.KERNEL), 1 / 1.5, 1.0)
+    found = whatif(graph, graph.duration_ns * repaired).gain_ratio
+    true = 1 - step_us(simulate(shape)) / step_us(simulate(shape, slow))
+    assert found == pytest.approx(true, abs=0.03)
+
+
+def test_kernels_scale_by_their_name() -> None:
+    graph = recorded_graph(job())
+    half = scaled(graph, graph.duration_ns, [parse_scale("nvjet=0.5x")])
+    changed = graph.duration_ns != half
+    assert {graph.names[i] for i in graph.name[changed]} == {
+        name for name in graph.names if "nvjet" in name
+    }
+    assert whatif(graph, half).gain_ratio > 0.1
+
+
+def test_a_pattern_that_matches_nothing_is_a_usage_error() -> None:
+    graph = recorded_graph(job())
+    with pytest.raises(UsageError, match="no kernel matches"):
+        scaled(graph, graph.duration_ns, [parse_scale("zzz=0.5x")])
+
+
+@pytest.mark.parametrize("text", ["", "gemm", "gemm=fast", "(=0.5x", "=0.5x", "gemm=-1x"])
+def test_a_wrong_scale_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="--kernel"):
+        parse_scale(text)
+
+
+def test_a_faster_gpu_gains_and_the_same_does_not() -> None:
+    graph = recorded_graph(job())
+    table = gpus()
+    same = on_gpu(graph, graph.duration_ns, table["H100-SXM"], table["H100-SXM"])
+    faster = on_gpu(graph, graph.duration_ns, table["H100-SXM"], table["B200"])
+    assert whatif(graph, same).gain_ratio == pytest.approx(0)
+    assert whatif(graph, faster).gain_ratio > 0.2
