@@ -41,16 +41,18 @@ class Mutant:
 
     folder: Path
 
-    def build(self, source: str, file: str, old: str, new: str, flags: Sequence[str]) -> Path:
-        if shutil.which("clang++") is None:
-            pytest.skip("clang++ is not installed")
+    def build(
+        self, source: str, file: str, old: str, new: str, compiler: str, flags: Sequence[str]
+    ) -> Path:
+        if shutil.which(compiler) is None:
+            pytest.skip(f"{compiler} is not installed")
         for stage in ("ring", "drain"):
             shutil.copytree(NATIVE / stage, self.folder / stage)
         text = (self.folder / file).read_text()
         assert text.count(old) == 1, f"{file} has changed: {old!r}"
         (self.folder / file).write_text(text.replace(old, new))
         made = self.folder / "mutant"
-        finish(["clang++", "-std=c++17", "-O1", "-g", "-pthread", "-Wno-everything",
+        finish(["clang++", "-std=c++17", "-O0", "-g", "-pthread", "-Wno-everything",
                 *flags,
                 f"-I{self.folder}", f"-I{NATIVE / 'tests'}", NATIVE / "tests" / source,
                 *self._needed(source), "-o", made])  # fmt: skip

@@ -42,6 +42,7 @@ def test_the_page_has_every_field_where_the_compiler_puts_it(
 
 STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 MEMBER = re.compile(r"(\w+)(?:\[\w+\])?;")
+COMMENT = re.compile(r"//.*")
 
 
 @pytest.mark.parametrize("file", ["layout.h", "record.h"])
@@ -50,7 +51,7 @@ def test_no_field_of_the_code_is_missing_on_the_page(file: str) -> None:
     declared = {
         (struct, member)
         for struct, body in STRUCT.findall(text)
-        for member in MEMBER.findall(body)
+        for member in MEMBER.findall(COMMENT.sub("", body))
         if member != "header"
     }
     assert len(declared) > 20

@@ -29,7 +29,7 @@ def errors_found(folder: Path, model: str, *definitions: str) -> int:
     flags = [f"-D{name}" for name in definitions]
     for command in (
         ["spin", *flags, "-a", str(MODELS / model)],
-        ["gcc", "-O1", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
+        ["gcc", "-O0" if definitions else "-O2", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"],
     ):
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
     done = subprocess.run(

@@ -16,9 +16,7 @@ RELEASE, RELAXED = "std::memory_order_release", "std::memory_order_relaxed"
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
-def test_no_race_between_writers_and_the_reader(
-    program: Program, run: Run, compiler: str
-) -> None:
+def test_no_race_between_writers_and_the_reader(program: Program, run: Run, compiler: str) -> None:
     done = run(program("ring_race_test_tsan", compiler))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -32,7 +30,6 @@ WEAKENED = {
         "ring/ring.h",
         "    // Publish: the payload, then the head.\n    slot_->head.store(head_, " + RELEASE,
     ),
-    "publishing a gap": ("ring/ring.h", f"slot_->head.store(head_, {RELEASE});\n    lost_ = {{}};"),
     "handing the tail over": ("drain/segment_view.cpp", f"place->store(value, {RELEASE});"),
     "retiring a ring": (
         "ring/segment.cpp",
@@ -45,7 +42,9 @@ WEAKENED = {
 @pytest.mark.parametrize("place", WEAKENED)
 def test_a_weakened_order_is_found(mutant: Any, run: Run, place: str) -> None:
     file, old = WEAKENED[place]
-    made = mutant.build("ring_race_test.cpp", file, old, old.replace(RELEASE, RELAXED), TSAN)
-    done = run(made)
+    # By gcc: clang's runtime sees the race but drops the report when its history is too short.
+    new = old.replace(RELEASE, RELAXED)
+    made = mutant.build("ring_race_test.cpp", file, old, new, "g++", TSAN)
+    done = run("env", "TSAN_OPTIONS=halt_on_error=1:history_size=7", made)
     assert done.returncode != 0
     assert "data race" in done.stderr

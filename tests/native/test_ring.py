@@ -61,5 +61,5 @@ MISTAKES = {
 def test_a_mistake_in_the_writer_is_found(
     mutant: Any, run: Callable[..., Any], mistake: str
 ) -> None:
-    made = mutant.build("ring_test.cpp", "ring/ring.h", *MISTAKES[mistake], [])
+    made = mutant.build("ring_test.cpp", "ring/ring.h", *MISTAKES[mistake], "g++", [])
     assert run(made).returncode != 0

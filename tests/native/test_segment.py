@@ -46,7 +46,7 @@ def test_a_record_published_before_its_bytes_are_there_is_found(mutant: Any, run
 """
     copy, store = body.split("    head_ += sizeof(T);\n")
     wrong = "    head_ += sizeof(T);\n" + store + copy
-    made = mutant.build("segment_kill_test.cpp", "ring/ring.h", body, wrong, [])
+    made = mutant.build("segment_kill_test.cpp", "ring/ring.h", body, wrong, "g++", [])
     assert run(made, KILLS, 1).returncode != 0
 
 
@@ -56,6 +56,7 @@ def test_an_arena_head_read_back_from_shared_memory_is_found(mutant: Any, run: R
         "ring/definitions.cpp",
         "  uint32_t padded =",
         "  head_ = header_->arena_head.load(std::memory_order_relaxed);\n  uint32_t padded =",
+        "g++",
         [],
     )
     assert run(made).returncode != 0

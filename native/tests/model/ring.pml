@@ -37,6 +37,11 @@
 #else
 #define HEAD_RELEASE 1
 #endif
+#ifdef RELAXED_GAP_STORE
+#define GAP_RELEASE 0
+#else
+#define GAP_RELEASE 1
+#endif
 #ifdef RELAXED_RETIRE_STORE
 #define RETIRE_RELEASE 0
 #else
@@ -139,10 +144,6 @@ inline refresh_limit() {
   }
 }
 
-inline publish() {
-  put(w, HEAD, own_head, 0, HEAD_RELEASE)
-}
-
 inline pad_to_wrap(units) {
   fits = false;
   if
@@ -168,7 +169,7 @@ inline write_gap() {
      put(w, own_head % UNITS, CELL(GAP, 2, lost), own_head, 0);
      put(w, (own_head + 1) % UNITS, CELL(REST, 0, first_lost), own_head + 1, 0);
      own_head = own_head + 2;
-     publish();
+     put(w, HEAD, own_head, 0, GAP_RELEASE);
      lost = 0;
      first_lost = 0
   :: else
@@ -227,7 +228,7 @@ inline write(kind, units) {
      fi;
      own_head = own_head + units;
 #ifndef PUBLISHED_FIRST
-     publish()
+     put(w, HEAD, own_head, 0, HEAD_RELEASE)
 #else
      skip
 #endif
