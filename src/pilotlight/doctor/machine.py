@@ -104,7 +104,7 @@ def _data() -> Check:
     except PilotlightError as error:
         return broken("recordings", str(error), "set PILOTLIGHT_DATA_DIR to a folder of yours")
     there = next(place for place in (root, *root.parents) if place.exists())
-    if not os.access(there, os.W_OK):
+    if not there.is_dir() or not os.access(there, os.W_OK):
         return broken(
             "recordings", f"{there} cannot be written", "set PILOTLIGHT_DATA_DIR to another folder"
         )

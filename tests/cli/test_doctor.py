@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.conftest import RunPilotlight
+
+from pilotlight.doctor.python import _activation
+
+
+def test_every_check_says_what_it_found_and_what_to_do(pilotlight_cli: RunPilotlight) -> None:
+    done = pilotlight_cli("doctor", "--json")
+    checks = {check["what"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["compiled parts"]["state"] == "ok"
+    assert checks["activation in this Python"]["state"] == "ok"
+    assert all(check["fix"] for check in checks.values() if check["state"] != "ok")
+    assert done.returncode == int(any(c["state"] == "broken" for c in checks.values()))
+
+
+def test_a_probe_that_could_not_start_is_told(
+    pilotlight_cli: RunPilotlight, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("PILOTLIGHT_SEGMENT_DIR", str(world / "nowhere"))
+    subprocess.run(
+        [sys.executable, "-c", "pass"], check=True, env={**os.environ, "PILOTLIGHT": "1"}
+    )
+    monkeypatch.delenv("PILOTLIGHT_SEGMENT_DIR")
+    done = pilotlight_cli("doctor", "--json")
+    checks = {check["what"]: check for check in json.loads(done.stdout)["checks"]}
+    told = checks["probes that did not start"]
+    assert told["state"] == "limited"
+    assert "the segment cannot be created" in told["detail"]
+
+
+def test_a_python_without_the_package_is_told_how_to_get_it(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")]
+    subprocess.run(words, check=True)
+    check = _activation(str(tmp_path / "bare" / "bin" / "python"), "bare")
+    assert check.state == "limited"
+    assert "pip install pilotlight" in check.fix
+
+
+def test_a_python_that_skips_the_start_hook_is_told(tmp_path: Path) -> None:
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    wrapper.chmod(0o755)
+    check = _activation(str(wrapper), "wrapper")
+    assert check.state == "limited"
+    assert "-S" in check.detail and "pilotlight.start()" in check.fix
+
+
+def test_a_data_folder_that_cannot_be_written_is_broken(
+    pilotlight_cli: RunPilotlight, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PILOTLIGHT_DATA_DIR", str(tmp_path / "file"))
+    done = pilotlight_cli("doctor", "--json")
+    checks = {check["what"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["recordings"]["state"] == "broken"
+    assert done.returncode == 1
