@@ -165,6 +165,22 @@ def test_softmax_between_batched_products_is_unfused_attention(script: Any) -> N
     assert "A18" not in found(story.trace())
 
 
+def test_steps_that_take_twice_as_long_are_found_with_their_rhythm(script: Any) -> None:
+    story = script()
+    for number in range(40):
+        story.step(lambda n=number: story.host("work", 500 if n % 10 == 9 else 100))
+    (finding,) = diagnosis(story.trace()).findings
+    assert (finding.rule, finding.place) == ("A07", "every 10 steps")
+    assert 0.1 < finding.gain_ratio < 0.3
+
+
+def test_even_steps_have_no_spikes(script: Any) -> None:
+    story = script()
+    for number in range(40):
+        story.step(lambda n=number: story.host("work", 100 + n % 7))
+    assert found(story.trace()) == {}
+
+
 def ranks(
     script: Any, work_us: list[float], variant: str = "kernel", transfer_us: float = 60
 ) -> list[Trace]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from pilotlight.insights import compute, distributed, feed, host, idle
+from pilotlight.insights import compute, distributed, feed, host, idle, spikes
 from pilotlight.insights.finding import SHOWN_FROM_RATIO, Finding, Rule
 from pilotlight.insights.job import Job
 
@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     Rule("A02q", "queued", idle.queued_work),
     Rule("A03", "sync", host.sync_points),
     Rule("A04", "gc", host.garbage_collection, explains=("A25", "A26")),
+    Rule("A07", "spikes", spikes.step_spikes),
     Rule("A08", "loader", feed.loader_bound, explains=("A25", "A26")),
     Rule("A11", "copies", feed.exposed_copies),
     Rule("A14", "fp32", compute.fp32_without_tensor_cores),

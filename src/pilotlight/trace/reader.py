@@ -16,6 +16,7 @@ from pilotlight.trace.block import BlockFile, Source, Truncated, expanded, read_
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.nsys import SQLITE_MAGIC, read_nsys
 from pilotlight.trace.problem import Problem
+from pilotlight.trace.recorded import is_recording, read_recording
 from pilotlight.trace.trace import NONE, Trace, TraceSet
 
 MAX_FILES = 100_000
@@ -68,6 +69,9 @@ def read_file(path: Path) -> FileResult:
     """The traces of one file; never raises for what the file contains."""
     name = str(path)
     try:
+        if path.is_dir():
+            traces = read_recording(path)
+            return FileResult(traces, _problems_of(traces))
         with path.open("rb") as file:
             magic = file.read(16)
             file.seek(0)
@@ -148,7 +152,9 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
     files: list[Path] = []
     problems: list[Problem] = []
     for path in paths:
-        if path.is_dir():
+        if path.is_dir() and is_recording(path):
+            files.append(path)
+        elif path.is_dir():
             found = list(itertools.islice(_files_below(path), MAX_FILES + 1))
             if not found:
                 problems.append(Problem(str(path), "", "no trace file in this folder"))
