@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import random
@@ -23,6 +24,7 @@ from pilotlight.runtime import Runtime, agent_pid
 PYTHON = sys.executable
 RunJob = Callable[..., Job]
 Program = Callable[[str], str]
+Started = Callable[[list[str]], "subprocess.Popen[bytes]"]
 
 # Publishes a step, then says so in shared memory: what is said there must be in the recording.
 COUNTING = """
@@ -57,21 +59,35 @@ def shared(tmp_path: Path) -> Iterator[SharedCount]:
         yield SharedCount(path, memory)
 
 
+@pytest.fixture
+def started() -> Iterator[Started]:
+    """Starts commands that do not outlive the test, however it ends."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(words: list[str]) -> subprocess.Popen[bytes]:
+        running.append(subprocess.Popen(words, start_new_session=True))
+        return running[-1]
+
+    yield start
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def steps_of(folder: Path) -> list[int]:
     """The numbers of all steps that ended; step i ends when step i + 1 is published."""
     return Recording.open(folder).detail("steps")["step"].tolist()
 
 
 def test_a_job_killed_at_any_moment_leaves_all_that_it_published(
-    world: Path, program: Program, shared: SharedCount
+    world: Path, program: Program, shared: SharedCount, started: Started
 ) -> None:
     chance = random.Random(3)
     for turn in range(6):
         folder = world / f"killed-{turn}"
         shared.reset()
-        run = subprocess.Popen(
-            run_words(folder, PYTHON, program(COUNTING), shared.path, "100000000")
-        )
+        run = started(run_words(folder, PYTHON, program(COUNTING), shared.path, "100000000"))
         wait_until(lambda: shared.read() > 100, "the job counts")
         time.sleep(chance.random() * 0.5)
         os.kill(job_pid(run.pid), signal.SIGKILL)
@@ -95,7 +111,7 @@ def job_pid(run: int) -> int:
 
 
 def test_an_agent_killed_in_the_middle_of_a_job_loses_nothing_and_doubles_nothing(
-    world: Path, program: Program, shared: SharedCount
+    world: Path, program: Program, shared: SharedCount, started: Started
 ) -> None:
     steps = 12_000
     # Slow enough for a ring to hold what comes while no agent is there.
@@ -103,7 +119,7 @@ def test_an_agent_killed_in_the_middle_of_a_job_loses_nothing_and_doubles_nothin
         "mmap,", "mmap, time,"
     )
     folder = world / "taken-over"
-    run = subprocess.Popen(run_words(folder, PYTHON, program(slow), shared.path, str(steps)))
+    run = started(run_words(folder, PYTHON, program(slow), shared.path, str(steps)))
     place = Runtime(world / "run")
     agents: list[subprocess.Popen[bytes]] = []
     for mark in (2_000, 6_000):
@@ -112,7 +128,7 @@ def test_an_agent_killed_in_the_middle_of_a_job_loses_nothing_and_doubles_nothin
         assert pid
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda pid=pid: not is_alive(pid), "the agent is dead")
-        agents.append(subprocess.Popen([PYTHON, "-m", "pilotlight", "agent", "--auto"]))
+        agents.append(started([PYTHON, "-m", "pilotlight", "agent", "--auto"]))
     assert run.wait(60) == 0
     assert [agent.wait(60) for agent in agents] == [-signal.SIGKILL, 0]
     found = steps_of(folder)
