@@ -11,7 +11,7 @@ namespace pilotlight {
 namespace {
 
 constexpr uint32_t kMaxCodeBytes = 256;
-constexpr uint32_t kMaxMergeBytes = 2048;
+constexpr uint32_t kMaxMergeBytes = 4096;
 constexpr uint32_t kTextHeadBytes = 80;
 constexpr uint32_t kMaxTableBytes = 256 * 1024;
 constexpr uint32_t kMaxUnicodeBytes = kMaxStringBytes * 4;

@@ -33,8 +33,7 @@ class ProcessWalk {
   }
 
   uint32_t list() {
-    uint32_t total = 0;
-    count_ = walker_.threads(threads_, kMaxThreads, &total);
+    count_ = walker_.threads(threads_, kMaxThreads).count;
     return count_;
   }
 

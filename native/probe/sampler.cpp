@@ -66,7 +66,7 @@ struct Sampler::State {
   void keep(ThreadEntry* entry, uint32_t stack) noexcept;
   void write(ThreadEntry* entry, uint8_t flags) noexcept;
   void name(ThreadEntry* entry) noexcept;
-  void sort(uint32_t count, uint64_t gil_address, const Gil* gil) noexcept;
+  void sort(const ThreadList& list) noexcept;
   void read_all_frozen() noexcept;
   GilAddresses gil_addresses(const ThreadEntry& entry) const noexcept;
   bool is_resting(ThreadEntry* entry) noexcept;
@@ -78,7 +78,9 @@ GilAddresses Sampler::State::gil_addresses(const ThreadEntry& entry) const noexc
 }
 
 bool Sampler::State::is_resting(ThreadEntry* entry) noexcept {
-  uint64_t cpu_ns = thread_cpu_ns(entry->ref.tid);
+  // One that ran or waited for the lock a moment ago has surely run since: not worth a system call.
+  bool may_rest = entry->state == ThreadState::kWaiting || entry->state == ThreadState::kDisk;
+  uint64_t cpu_ns = may_rest ? thread_cpu_ns(entry->ref.tid) : 0;
   bool resting = entry->has_stack && cpu_ns != 0 && cpu_ns == entry->cpu_ns;
   entry->cpu_ns = cpu_ns;
   return resting;
@@ -102,14 +104,16 @@ bool Sampler::State::read_frozen(uint32_t place, ThreadEntry* entry) noexcept {
 }
 
 bool Sampler::State::read_sleeping(ThreadEntry* entry) noexcept {
+  entry->cpu_ns = thread_cpu_ns(entry->ref.tid);
   StackWalker::Want want = {entry->ref, &entry->hint};
+  want.thread.copy = nullptr;
   walker.fetch(&want, 1);
-  return read_frozen(0, entry) && thread_cpu_ns(entry->ref.tid) == entry->cpu_ns;
+  return entry->cpu_ns != 0 && read_frozen(0, entry) &&
+         thread_cpu_ns(entry->ref.tid) == entry->cpu_ns;
 }
 
 bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
-  bool sleeps = entry->state != ThreadState::kRunning && entry->cpu_ns != 0;
-  if (sleeps && read_sleeping(entry)) return true;
+  if (entry->state != ThreadState::kRunning && read_sleeping(entry)) return true;
   entry->has_stack = false;
   for (int round = 0; round < kMaxRounds; round++) {
     uint32_t stack = 0;
@@ -162,24 +166,21 @@ void Sampler::State::write(ThreadEntry* entry, uint8_t flags) noexcept {
 }
 
 // Sorts the threads into frozen and moving ones; those that rest are done with.
-void Sampler::State::sort(uint32_t count, uint64_t gil_address, const Gil* gil) noexcept {
+void Sampler::State::sort(const ThreadList& list) noexcept {
   frozens = movings = 0;
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < list.count; i++) {
     if (refs[i].tid == 0 || refs[i].tid == own_tid) continue;
     ThreadEntry* entry = threads.find(refs[i], passes);
     if (entry == nullptr) {
       counts.torn++;
       continue;
     }
-    bool resting = is_resting(entry);
-    bool may_have_changed =
-        !resting || entry->state == ThreadState::kRunning || entry->state == ThreadState::kUnknown;
-    if (may_have_changed) {
-      entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
-    }
-    if (resting) {
+    if (is_resting(entry)) {
       write(entry, kFlagNotRead);
-    } else if (gil != nullptr && refs[i].gil == gil_address && refs[i].address != gil->holder) {
+      continue;
+    }
+    entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
+    if (list.has_gil && refs[i].gil == refs[0].gil && refs[i].address != list.gil.holder) {
       frozen[frozens++] = entry;
     } else {
       moving[movings++] = entry;
@@ -214,16 +215,12 @@ void Sampler::State::pass() noexcept {
   counts.passes++;
   epoch++;
   now_ns = clock_ns(CLOCK_MONOTONIC);
-  uint32_t total = 0;
-  uint32_t count = walker.threads(refs, ThreadTable::kMaxThreads, &total);
-  counts.torn += total - count;
-  uint64_t gil_address = count != 0 ? refs[0].gil : 0;
-  Gil before = {};
-  bool has_gil = walker.read_gil(gil_address, &before);
-  sort(count, gil_address, has_gil ? &before : nullptr);
+  ThreadList list = walker.threads(refs, ThreadTable::kMaxThreads);
+  counts.torn += list.total - list.count;
+  sort(list);
   read_all_frozen();
   Gil after = {};
-  bool held = frozens != 0 && walker.read_gil(gil_address, &after) && before == after;
+  bool held = frozens != 0 && walker.read_gil(refs[0].gil, &after) && list.gil == after;
   for (uint32_t i = 0; i < frozens; i++) {
     if (held) {
       write(frozen[i], 0);

@@ -92,7 +92,8 @@ bool StackSnapshot::add(const Chain& walk, Chain* out) noexcept {
 bool StackSnapshot::take_at_once(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
                                  Chain* out) noexcept {
   StackWalker::Want wants[kWalks];
-  for (auto& want : wants) want = {thread, hint};
+  // Without the copy of the listing: each walk reads all by itself.
+  for (auto& want : wants) want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
   if ((3 + hint->strays) * kWalks > ProcessMemory::kMaxSpans) return false;
   walks_ = 0;
   uint32_t fetched = walker->fetch(wants, kWalks);
@@ -110,7 +111,7 @@ bool StackSnapshot::take(StackWalker* walker, const ThreadRef& thread, WalkHint*
   if (take_at_once(walker, thread, hint, out)) return true;
   walks_ = 0;
   for (uint32_t tries = 0; tries < kMaxTries; tries++) {
-    StackWalker::Want want = {thread, hint};
+    StackWalker::Want want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
     bool late = false;
     walker->fetch(&want, 1);
     if (walker->walk(0, hint, &walk_, &late) && add(walk_, out)) return true;

@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint32_t kMaxThreadBytes = 1024;
 constexpr uint32_t kMaxFrameBytes = 128;
+constexpr uint32_t kMaxGilBytes = 128;
+constexpr uint32_t kMaxLinkBytes = 16 * 1024;
 constexpr uint32_t kMaxInterpreterOffset = 1 << 20;
 constexpr uint32_t kMaxInterpreters = 64;
 constexpr uint32_t kMaxThreads = 4096;
@@ -57,6 +59,7 @@ struct StackWalker::Copies {
   Chunk chunk_copy[kMaxChunks];
   Stray stray[kMaxNodes];
   Fetched fetched[kMaxFetched];
+  unsigned char known[kMaxKnown][kMaxThreadBytes];
 };
 
 StackWalker::~StackWalker() { delete copies_; }
@@ -76,6 +79,8 @@ bool StackWalker::open(pid_t pid, const PythonInfo& python) noexcept {
   frame_bytes_ =
       std::max({at(kFrameCode), at(kFramePrevious), at(kFrameInstruction), at(kFrameOwner)}) + 8;
   if (thread_bytes_ > kMaxThreadBytes || frame_bytes_ > kMaxFrameBytes) return false;
+  gil_bytes_ = std::max(at(kGilHolder), at(kGilSwitches)) + 8;
+  if (gil_bytes_ > kMaxGilBytes) return false;
   if (at(kCframeCurrent) > sizeof(Fetched::cframe) - 8) return false;
   if (at(kChunkPrevious) > kChunkHeaderBytes - 8 || at(kChunkSize) > kChunkHeaderBytes - 8) {
     return false;
@@ -94,73 +99,91 @@ uint32_t StackWalker::tid_of(const unsigned char* thread) const noexcept {
   return tid;
 }
 
+Gil StackWalker::gil_in(const unsigned char* bytes) const noexcept {
+  return {value_at<uint64_t>(bytes, at(kGilHolder)), value_at<uint64_t>(bytes, at(kGilSwitches))};
+}
+
 bool StackWalker::read_gil(uint64_t address, Gil* gil) const noexcept {
-  if (address == 0) return false;
-  uint32_t from = std::min(at(kGilHolder), at(kGilSwitches));
-  uint32_t to = std::max(at(kGilHolder), at(kGilSwitches)) + 8;
-  unsigned char bytes[128];
-  if (to - from > sizeof(bytes) || !memory_.read(address + from, bytes, to - from)) return false;
-  gil->holder = value_at<uint64_t>(bytes, at(kGilHolder) - from);
-  gil->switches = value_at<uint64_t>(bytes, at(kGilSwitches) - from);
+  unsigned char bytes[kMaxGilBytes];
+  if (address == 0 || !memory_.read(address, bytes, gil_bytes_)) return false;
+  *gil = gil_in(bytes);
   return true;
 }
 
-// The list as it was last time, read again in one system call; 0 if it has changed since.
-uint32_t StackWalker::threads_as_before(ThreadRef* out, uint32_t capacity) noexcept {
-  if (knowns_ == 0 || knowns_ > capacity) return 0;
-  uint64_t head = 0, next = 0, first = 0, gil = python_.runtime + at(kRuntimeGil);
-  uint32_t from = std::min(at(kThreadNext), at(kThreadNativeId));
-  uint32_t bytes = std::max(at(kThreadNext), at(kThreadNativeId)) + 8 - from;
-  unsigned char copies[kMaxKnown][kMaxThreadBytes];
+// The list as it was last time, read again in one system call. False: it has changed since.
+bool StackWalker::threads_as_before(ThreadRef* out, uint32_t capacity, ThreadList* list) noexcept {
+  if (knowns_ == 0 || knowns_ > capacity) return false;
+  uint64_t head = 0, gil = gil_address_;
+  unsigned char gil_bytes[kMaxGilBytes];
+  unsigned char links[kMaxLinkBytes];
+  uint32_t links_from = std::min(at(kInterpreterNext), at(kInterpreterThreadsHead));
+  uint32_t links_bytes =
+      std::max(at(kInterpreterNext), at(kInterpreterThreadsHead)) + 8 - links_from;
+  if (links_bytes > kMaxLinkBytes) return false;
   Span spans[ProcessMemory::kMaxSpans];
   uint32_t count = 0;
+  // The lock first: what is read after it can be shown to be no newer than its next change.
+  spans[count++] = {gil_address_, gil_bytes, gil_bytes_};
   spans[count++] = {python_.runtime + at(kRuntimeInterpretersHead), &head, 8};
-  spans[count++] = {interpreter_ + at(kInterpreterNext), &next, 8};
-  spans[count++] = {interpreter_ + at(kInterpreterThreadsHead), &first, 8};
+  spans[count++] = {interpreter_ + links_from, links, links_bytes};
   if (at(kInterpreterGil) != 0) spans[count++] = {interpreter_ + at(kInterpreterGil), &gil, 8};
-  for (uint32_t i = 0; i < knowns_; i++) spans[count++] = {known_[i] + from, copies[i], bytes};
-  if (!memory_.read_all(spans, count)) return 0;
-  if (head != interpreter_ || next != 0 || first != known_[0]) return 0;
   for (uint32_t i = 0; i < knowns_; i++) {
-    uint64_t link = value_at<uint64_t>(copies[i], at(kThreadNext) - from);
-    if (link != (i + 1 < knowns_ ? known_[i + 1] : 0)) return 0;
-    auto tid = static_cast<uint32_t>(value_at<uint64_t>(copies[i], at(kThreadNativeId) - from));
-    out[i] = {known_[i], gil, tid};
+    spans[count++] = {known_[i], copies_->known[i], thread_bytes_};
   }
-  return knowns_;
+  if (!memory_.read_all(spans, count)) return false;
+  uint64_t next = value_at<uint64_t>(links, at(kInterpreterNext) - links_from);
+  uint64_t first = value_at<uint64_t>(links, at(kInterpreterThreadsHead) - links_from);
+  if (head != interpreter_ || next != 0 || first != known_[0] || gil != gil_address_) return false;
+  for (uint32_t i = 0; i < knowns_; i++) {
+    const unsigned char* copy = copies_->known[i];
+    uint64_t link = value_at<uint64_t>(copy, at(kThreadNext));
+    if (link != (i + 1 < knowns_ ? known_[i + 1] : 0)) return false;
+    out[i] = {known_[i], gil, tid_of(copy), copy};
+  }
+  list->count = list->total = knowns_;
+  list->gil = gil_in(gil_bytes);
+  list->has_gil = true;
+  return true;
 }
 
-uint32_t StackWalker::threads(ThreadRef* out, uint32_t capacity, uint32_t* total) noexcept {
-  *total = threads_as_before(out, capacity);
-  if (*total != 0) return *total;
+bool StackWalker::list_interpreter(uint64_t interpreter, ThreadRef* out, uint32_t capacity,
+                                   ThreadList* list, uint64_t* next) noexcept {
+  uint64_t gil = python_.runtime + at(kRuntimeGil);
+  uint64_t thread = 0;
+  Span spans[3] = {{interpreter + at(kInterpreterNext), next, 8},
+                   {interpreter + at(kInterpreterThreadsHead), &thread, 8},
+                   {interpreter + at(kInterpreterGil), &gil, 8}};
+  if (!memory_.read_all(spans, at(kInterpreterGil) != 0 ? 3 : 2)) return false;
+  if (list->total == 0) {
+    gil_address_ = gil;
+    list->has_gil = read_gil(gil, &list->gil);
+  }
+  for (; thread != 0 && list->total < kMaxThreads; list->total++) {
+    unsigned char bytes[kMaxThreadBytes];
+    if (!memory_.read(thread, bytes, thread_bytes_)) return false;
+    if (list->count < capacity) out[list->count++] = {thread, gil, tid_of(bytes), nullptr};
+    thread = value_at<uint64_t>(bytes, at(kThreadNext));
+  }
+  return true;
+}
+
+ThreadList StackWalker::threads(ThreadRef* out, uint32_t capacity) noexcept {
+  ThreadList list;
+  if (threads_as_before(out, capacity, &list)) return list;
+  list = {};
   knowns_ = 0;
-  uint32_t count = 0;
   uint64_t interpreter = 0;
   memory_.read(python_.runtime + at(kRuntimeInterpretersHead), &interpreter, sizeof(interpreter));
   interpreter_ = interpreter;
   uint32_t interpreters = 0;
   for (; interpreter != 0 && interpreters < kMaxInterpreters; interpreters++) {
-    uint64_t next = 0;
-    uint64_t gil = python_.runtime + at(kRuntimeGil);
-    uint64_t thread = 0;
-    Span spans[3] = {{interpreter + at(kInterpreterNext), &next, 8},
-                     {interpreter + at(kInterpreterThreadsHead), &thread, 8},
-                     {interpreter + at(kInterpreterGil), &gil, 8}};
-    if (!memory_.read_all(spans, at(kInterpreterGil) != 0 ? 3 : 2)) return count;
-    for (; thread != 0 && *total < kMaxThreads; ++*total) {
-      unsigned char bytes[kMaxThreadBytes];
-      if (!memory_.read(thread, bytes, thread_bytes_)) return count;
-      if (count < capacity) out[count++] = {thread, gil, tid_of(bytes)};
-      thread = value_at<uint64_t>(bytes, at(kThreadNext));
-    }
-    interpreter = next;
+    if (!list_interpreter(interpreter, out, capacity, &list, &interpreter)) return list;
   }
-  // 3.10 has to look up the tids elsewhere each time.
-  if (interpreters == 1 && count <= kMaxKnown && at(kThreadNativeId) != 0) {
-    for (uint32_t i = 0; i < count; i++) known_[i] = out[i].address;
-    knowns_ = count;
+  if (interpreters == 1 && list.has_gil && list.count == list.total && list.count <= kMaxKnown) {
+    for (uint32_t i = 0; i < list.count; i++) known_[i] = out[i].address;
+    knowns_ = list.count;
   }
-  return count;
+  return list;
 }
 
 uint32_t StackWalker::span_fetch(const Want& want, Fetched* to, Span* spans) const noexcept {
@@ -171,7 +194,11 @@ uint32_t StackWalker::span_fetch(const Want& want, Fetched* to, Span* spans) con
   to->chunk_from = hint.chunk_from;
   to->chunk_bytes = hint.chunk_from != 0 ? hint.chunk_bytes : 0;
   to->strays = hint.strays;
-  spans[count++] = {want.thread.address, to->thread, thread_bytes_};
+  if (want.thread.copy != nullptr) {
+    std::memcpy(to->thread, want.thread.copy, thread_bytes_);
+  } else {
+    spans[count++] = {want.thread.address, to->thread, thread_bytes_};
+  }
   if (hint.cframe != 0) spans[count++] = {hint.cframe, to->cframe, sizeof(to->cframe)};
   if (to->chunk_bytes != 0) spans[count++] = {hint.chunk_from, to->chunk, to->chunk_bytes};
   for (uint32_t i = 0; i < hint.strays; i++) {

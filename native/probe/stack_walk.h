@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "probe/process_memory.h"
 #include "ring/layout.h"
@@ -33,16 +34,29 @@ struct Node {
 };
 
 struct Chain {
-  uint32_t nodes;   // from the leaf to the root
-  uint32_t frames;  // of them, how many are functions
-  bool cut;         // older frames were left out
+  uint32_t nodes = 0;   // from the leaf to the root
+  uint32_t frames = 0;  // of them, how many are functions
+  bool cut = false;     // older frames were left out
   Node node[kMaxNodes];
+
+  Chain() = default;
+  // Chains are mostly short: only the nodes in use are copied.
+  Chain(const Chain&) = delete;
+  Chain& operator=(const Chain& other) noexcept {
+    if (this == &other) return *this;
+    nodes = other.nodes;
+    frames = other.frames;
+    cut = other.cut;
+    std::memcpy(static_cast<void*>(node), other.node, nodes * sizeof(Node));
+    return *this;
+  }
 };
 
 struct ThreadRef {
   uint64_t address;  // of the PyThreadState
   uint64_t gil;
   uint32_t tid;
+  const unsigned char* copy;  // of its state, valid until the next listing; null: none
 };
 
 struct Gil {
@@ -52,6 +66,13 @@ struct Gil {
   bool operator==(const Gil& other) const noexcept {
     return holder == other.holder && switches == other.switches;
   }
+};
+
+struct ThreadList {
+  uint32_t count = 0;
+  uint32_t total = 0;  // with those for which there was no room
+  Gil gil = {};        // the first interpreter's, as it was before any thread was read
+  bool has_gil = false;
 };
 
 // What the last walk of a thread read, so that the next can ask for it in one system call.
@@ -75,8 +96,8 @@ class StackWalker {
   // False: not enough memory, or the description makes no sense (it may come from another process).
   bool open(pid_t pid, const PythonInfo& python) noexcept;
 
-  // All threads of all interpreters, at most `capacity`; `*total` counts those left out too.
-  uint32_t threads(ThreadRef* out, uint32_t capacity, uint32_t* total) noexcept;
+  // All threads of all interpreters, at most `capacity`.
+  ThreadList threads(ThreadRef* out, uint32_t capacity) noexcept;
 
   // Copies for some walks at once what their hints say, one after the other in one system call.
   // Returns for how many of them there was room.
@@ -87,8 +108,8 @@ class StackWalker {
   };
   uint32_t fetch(const Want* wants, uint32_t count) noexcept;
 
-  // The walk of the thread in the given place of the last fetch. What its hint did not cover is read
-  // now; `*late` says so. False: a read failed or a link led nowhere.
+  // The walk of the thread in the given place of the last fetch. What its hint did not cover is
+  // read now; `*late` says so. False: a read failed or a link led nowhere.
   bool walk(uint32_t place, WalkHint* hint, Chain* chain, bool* late) noexcept;
 
   bool read_gil(uint64_t address, Gil* gil) const noexcept;
@@ -99,7 +120,7 @@ class StackWalker {
 
  private:
   static constexpr uint32_t kMaxKnown = 60;
-  static_assert(kMaxKnown + 4 <= ProcessMemory::kMaxSpans);
+  static_assert(kMaxKnown + 5 <= ProcessMemory::kMaxSpans);
   struct Copies;
   struct Fetched;
   uint32_t span_fetch(const Want& want, Fetched* to, Span* spans) const noexcept;
@@ -110,14 +131,19 @@ class StackWalker {
   bool follow(uint64_t frame, Chain* chain) noexcept;
   uint32_t tid_of(const unsigned char* thread) const noexcept;
   void remember(const Chain& chain, WalkHint* hint) const noexcept;
-  uint32_t threads_as_before(ThreadRef* out, uint32_t capacity) noexcept;
+  bool threads_as_before(ThreadRef* out, uint32_t capacity, ThreadList* list) noexcept;
+  bool list_interpreter(uint64_t interpreter, ThreadRef* out, uint32_t capacity, ThreadList* list,
+                        uint64_t* next) noexcept;
+  Gil gil_in(const unsigned char* bytes) const noexcept;
 
   ProcessMemory memory_;
   PythonInfo python_ = {};
   uint32_t thread_bytes_ = 0;
   uint32_t frame_bytes_ = 0;
+  uint32_t gil_bytes_ = 0;
   bool late_ = false;
   uint64_t interpreter_ = 0;        // the only one at the last listing
+  uint64_t gil_address_ = 0;        // its lock
   uint64_t known_[kMaxKnown] = {};  // its threads in order
   uint32_t knowns_ = 0;
   Copies* copies_ = nullptr;
