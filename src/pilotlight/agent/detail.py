@@ -53,7 +53,7 @@ class Detail:
         if self._closed:
             last = self._closed[-1]
             # Closed already, or damaged: then it is read as far as it goes.
-            with contextlib.suppress(FormatError):
+            with contextlib.suppress(FormatError, OSError):
                 ChunkWriter(last.folder).close()
             self._closed[-1] = Chunk(last.number, last.folder, _size(last.folder), last.since_ns)
         return positions

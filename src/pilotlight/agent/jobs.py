@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,12 +48,18 @@ class Jobs:
         self.budget = DiskBudget(settings.budget_bytes)
         self.open: dict[str, Job] = {}
         self.closed: deque[Closed] = deque(maxlen=_REMEMBERED)
+        self.problems: Counter[str] = Counter()
         self.agent = agent
         self._settings = settings
         self._path = path
         self._clocks = clocks
         # Recordings of unattended jobs that have ended still count against the budget.
         self._kept: deque[Recorder] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def share_bytes(self) -> int:
+        """What one of the open jobs may have while all of them are equally busy."""
+        return self.budget.limit_bytes // max(1, len(self.open))
 
     @property
     def disk_bytes(self) -> int:
@@ -95,15 +101,10 @@ class Jobs:
         for name, folder in _written_down(self._path):
             try:
                 manifest = read_manifest(folder)
-            except (FormatError, OSError):
-                continue
-            if manifest.state != "recording" or manifest.boot_id != _boot_id():
-                continue
-            restarts = (*manifest.agent.restarts, now_ns)
-            manifest = replace(manifest, agent=replace(self.agent, restarts=restarts))
-            recorder = Recorder(folder, manifest, self._make_room)
-            with contextlib.suppress(OSError, PilotlightError):
-                self.open[name] = Job(name, recorder, recorder.take_over(), None, now_ns)
+                if manifest.state == "recording" and manifest.boot_id == _boot_id():
+                    self.open[name] = self._reopen(manifest, folder, now_ns)
+            except (OSError, PilotlightError) as error:
+                self.problems[f"{folder}: not taken over: {error}"] += 1
         self._write_down()
 
     def commit(self, job: Job, now_ns: int) -> None:
@@ -145,6 +146,12 @@ class Jobs:
         """This agent goes, the job does not: leaves everything ready for the next one."""
         job.recorder.suspend()
         self.write_manifest(job, agent)
+
+    def _reopen(self, manifest: Manifest, folder: Path, now_ns: int) -> Job:
+        restarts = (*manifest.agent.restarts, now_ns)
+        manifest = replace(manifest, agent=replace(self.agent, restarts=restarts))
+        recorder = Recorder(folder, manifest, self._make_room)
+        return Job(manifest.job, recorder, recorder.take_over(), None, now_ns)
 
     def _recorders(self) -> list[Recorder]:
         return [*self._kept, *(job.recorder for job in self.open.values())]

@@ -48,6 +48,8 @@ def answer(service: Service, session: Session, request: Request) -> None:
 
 
 def _status(service: Service, session: Session, request: Request) -> Answer:
+    if request.get("look") is True:
+        service.looked_at()
     return service.status()
 
 

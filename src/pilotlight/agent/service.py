@@ -105,7 +105,6 @@ class Service:
 
     def status(self) -> dict[str, object]:
         now_ns = self.now_ns()
-        self.looked_at()
         processes, left_out = status.processes_status(self.jobs.open.values(), now_ns)
         return {
             "agent": {
@@ -121,7 +120,7 @@ class Service:
                 "disk_bytes": self.jobs.disk_bytes,
                 "processes": self.probes.count,
                 "refused": dict(self.probes.refused),
-                "problems": dict(self.probes.problems),
+                "problems": {**self.probes.problems, **self.jobs.problems},
                 "faults": dict(self.faults.counts),
                 "clients_refused": self.clients.refused,
                 **status.governor_status(self.governor),
@@ -182,7 +181,7 @@ class Service:
                     self._commit(job, now_ns)
 
     def _commit(self, job: Job, now_ns: int) -> None:
-        taken = job.commit(now_ns, self.jobs.budget.limit_bytes)
+        taken = job.commit(now_ns, self.jobs.share_bytes)
         self.jobs.commit(job, now_ns)
         publish_taken(self.clients, job.name, taken)
         for process in job.remove_ended(now_ns):
@@ -201,6 +200,8 @@ class Service:
         self._apply_period()
         self.probes.tick(now_ns)
         self.clients.tick(now_ns, self.governor.squeeze)
+        if any(session.subscribed for session in self.clients.sessions):
+            self._looked_ns = now_ns
         if self._looked_ns is not None and now_ns - self._looked_ns > _LOOK_NS:
             self._looked_ns = None
             for job in self.jobs.open.values():
@@ -264,14 +265,15 @@ class Service:
         self.governor.observe(own_usage())
         facts = self.facts()
         for job in list(self.jobs.open.values()):
-            self.probes.poll_all(job, now_ns, self.governor.pace)
-            self._commit(job, now_ns)
-            if may_go_on(job):
-                self.jobs.suspend(job, facts)
-                for process in list(job.processes.values()):
-                    self.probes.forget(process)
-            else:
-                self._close(job, facts)
+            with self.faults.apart(job.name):
+                self.probes.poll_all(job, now_ns, self.governor.pace)
+                self._commit(job, now_ns)
+                if may_go_on(job):
+                    self.jobs.suspend(job, facts)
+                else:
+                    self._close(job, facts)
+            for process in list(job.processes.values()):
+                self.probes.forget(process)
         self.probes.close()
         self.clients.close()
         self.selector.close()

@@ -49,9 +49,9 @@ class Top:
         with Client() as client:
             if args.json or args.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
                 # The first look makes the agent keep names; the second has rates and functions.
-                select_job(client.ask("status"), args.job)
+                select_job(client.ask("status", look=True), args.job)
                 time.sleep(_REFRESH_S + 0.2)
-                status = select_job(client.ask("status"), args.job)
+                status = select_job(client.ask("status", look=True), args.job)
                 if args.json:
                     print(json.dumps(status))
                 else:
@@ -87,9 +87,12 @@ def _print(status: dict[str, Any]) -> None:
 def _watch(client: Client, job: str | None) -> None:
     from rich.live import Live
 
-    with _single_keys(), Live(view(client.ask("status")), screen=True, auto_refresh=False) as live:
+    with (
+        _single_keys(),
+        Live(view(client.ask("status", look=True)), screen=True, auto_refresh=False) as live,
+    ):
         while not _quit_pressed(_REFRESH_S):
-            live.update(view(select_job(client.ask("status"), job)), refresh=True)
+            live.update(view(select_job(client.ask("status", look=True), job)), refresh=True)
 
 
 @contextmanager
