@@ -18,6 +18,7 @@ LAUNCH_CALL_RATIO = 0.10
 QUEUE_EMPTY_NS = 5_000
 HOST_IDLE_RATIO = 0.10
 SYNC_RATIO = 0.02
+HOST_NAMES = 8
 SYNC_PER_LAUNCH = 0.5
 ALLOCATION_RATIO = 0.01
 GC_RATIO = 0.01
@@ -229,7 +230,7 @@ def _calls(view: RankView, pattern: re.Pattern[str]) -> Spans:
 
 
 def _host_operators_during(view: RankView) -> list[tuple[str, str]]:
-    """The outermost operators that the host spends the gaps in, with their share of the gaps."""
+    """The operators that the host spends the gaps in, with their share of the gaps."""
     gaps = view.line.idle[Idle.HOST]
     spans = view.trace.of_kind(Kind.OPERATOR, Kind.ANNOTATION)
     steps = set(np.flatnonzero([n.startswith("ProfilerStep") for n in view.trace.names]))
@@ -237,15 +238,16 @@ def _host_operators_during(view: RankView) -> list[tuple[str, str]]:
     if not len(spans) or not gaps.total_ns():
         return []
     inside = gaps.within_ns(spans.start_ns, spans.end_ns)
-    # Nested operators would count twice: only what no earlier span of the same lane covers.
-    order = np.lexsort((-spans.duration_ns, spans.start_ns, spans.lane))
-    end_ns, lane = spans.end_ns[order], spans.lane[order].astype(np.int64)
-    shifted = end_ns - end_ns.min() + lane * (int(end_ns.max() - end_ns.min()) + 1)
-    before = np.concatenate(([-1], np.maximum.accumulate(shifted)[:-1]))
-    outermost = order[shifted > before]
-    totals = np.bincount(spans.name[outermost], inside[outermost], len(view.trace.names))
-    top = [i for i in np.argsort(-totals)[:3] if totals[i] > 0.05 * gaps.total_ns()]
-    return [(view.trace.names[i], percent(totals[i] / gaps.total_ns())) for i in top]
+    totals = np.bincount(spans.name, inside, len(view.trace.names))
+    shares = []
+    for name in np.argsort(-totals)[:HOST_NAMES]:
+        mine = spans.name == name
+        held_ns = (gaps & union(spans.start_ns[mine], spans.end_ns[mine])).total_ns()
+        if held_ns > 0.05 * gaps.total_ns():
+            shares.append((held_ns, view.trace.names[name]))
+    # Of operators within operators the outer ones come first; they hold at least as much.
+    shares.sort(reverse=True)
+    return [(name, percent(held_ns / gaps.total_ns())) for held_ns, name in shares[:3]]
 
 
 def _callers(view: RankView, calls: Spans) -> list[str]:

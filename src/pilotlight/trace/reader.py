@@ -18,9 +18,10 @@ from pilotlight.trace.nsys import SQLITE_MAGIC, read_nsys
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.recorded import is_recording, read_recording
 from pilotlight.trace.trace import NONE, Trace, TraceSet
+from pilotlight.trace.xplane import SUFFIX, read_xplane
 
 MAX_FILES = 100_000
-TRACE_SUFFIXES = (".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite")
+TRACE_SUFFIXES = (".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", SUFFIX)
 PARALLEL_BYTES = 32 << 20
 _OTHER_MAGIC = {
     b"PK\x03\x04": "a zip archive: unpack it first",
@@ -71,6 +72,9 @@ def read_file(path: Path) -> FileResult:
     try:
         if path.is_dir():
             traces = read_recording(path)
+            return FileResult(traces, _problems_of(traces))
+        if name.endswith(SUFFIX):
+            traces = read_xplane(path)
             return FileResult(traces, _problems_of(traces))
         with path.open("rb") as file:
             magic = file.read(16)

@@ -1,0 +1,196 @@
+"""Reads XSpace files of JAX and TensorFlow profilers: a trace for each GPU or TPU."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pilotlight.errors import FormatError
+from pilotlight.trace.protobuf import fields, signed, text
+from pilotlight.trace.span_table import SpanTable
+from pilotlight.trace.step import steps_of
+from pilotlight.trace.trace import NONE, Kind, Trace, no_counters
+
+SUFFIX = ".xplane.pb"
+MAX_BYTES = 2 << 30
+
+_DEVICE = re.compile(r"/device:(GPU|TPU):(\d+)")
+_STREAM = re.compile(r"^Stream #|^XLA Ops$|^XLA Async Ops$", re.IGNORECASE)
+_COPY = re.compile(r"^Mem(?:cpy|set)|^copy-(?:start|done)", re.IGNORECASE)
+_LAUNCH = re.compile(r"Launch|Memcpy|Memset|Synchronize|^cu[A-Z]|^cuda[A-Z]|^hip[A-Z]")
+_CORRELATION = "correlation_id"
+
+
+@dataclass(frozen=True)
+class _Plane:
+    name: str
+    lines: tuple[memoryview, ...]
+    events: dict[int, str]
+    stats: dict[int, str]
+
+
+def read_xplane(path: Path) -> tuple[Trace, ...]:
+    """Raises FormatError if the file is no XSpace."""
+    if path.stat().st_size > MAX_BYTES:
+        raise FormatError(f"{path}: longer than {MAX_BYTES} bytes: refused")
+    try:
+        content = memoryview(path.read_bytes())
+        planes = [_plane(value) for number, value in fields(content) if number == 1]
+        return _traces(planes, path)
+    except FormatError as error:
+        message = str(error)
+        raise FormatError(
+            message if message.startswith(str(path)) else f"{path}: {message}"
+        ) from None
+
+
+def _traces(planes: list[_Plane], path: Path) -> tuple[Trace, ...]:
+    hosts = [plane for plane in planes if plane.name.startswith("/host:") and plane.lines]
+    devices = [(m, plane) for plane in planes if (m := _DEVICE.search(plane.name))]
+    if not hosts and not devices:
+        raise FormatError(f"{path}: byte 0: no plane of a host or device in it: not an XSpace")
+    traces = []
+    for match, plane in devices:
+        table = SpanTable(str(path))
+        _add(table, plane, f"device {match.group(2)}", on_device=True)
+        for host in hosts:
+            _add(table, host, host.name, on_device=False)
+        traces.append(_trace(table, path, int(match.group(2))))
+    if not devices:
+        table = SpanTable(str(path))
+        for host in hosts:
+            _add(table, host, host.name, on_device=False)
+        traces.append(_trace(table, path, NONE))
+    return tuple(traces)
+
+
+def _trace(table: SpanTable, path: Path, rank: int) -> Trace:
+    spans = table.spans()
+    names = tuple(table.names)
+    return Trace(
+        source=str(path),
+        format="xplane",
+        rank=rank,
+        world_size=None,
+        devices=(),
+        names=names,
+        lanes=table.lane_table({}),
+        spans=spans,
+        counters=no_counters(),
+        steps=steps_of(names, spans),
+        problems=tuple(table.problems()),
+    )
+
+
+def _plane(value: int | memoryview) -> _Plane:
+    name = ""
+    lines: list[memoryview] = []
+    events: dict[int, str] = {}
+    stats: dict[int, str] = {}
+    for number, part in fields(_message(value)):
+        if number == 2:
+            name = text(part)
+        elif number == 3:
+            lines.append(_message(part))
+        elif number == 4:
+            events.update([_entry(part, 2)])
+        elif number == 5:
+            stats.update([_entry(part, 2)])
+    return _Plane(name, tuple(lines), events, stats)
+
+
+def _entry(value: int | memoryview, name_field: int) -> tuple[int, str]:
+    """An entry of a map from ids to messages that have a name."""
+    key, title = 0, ""
+    for number, part in fields(_message(value)):
+        if number == 1 and isinstance(part, int):
+            key = signed(part)
+        elif number == 2:
+            for inner, found in fields(_message(part)):
+                if inner == name_field:
+                    title = text(found)
+    return key, title
+
+
+def _add(table: SpanTable, plane: _Plane, process: str, *, on_device: bool) -> None:
+    correlation_ids = {key for key, name in plane.stats.items() if name == _CORRELATION}
+    rows = []
+    for line in plane.lines:
+        thread, begin_ns, events = _line(line)
+        is_stream = bool(_STREAM.search(thread))
+        lane = table.lanes[process, thread]
+        for event in events:
+            metadata, offset_ps, duration_ps, correlation = _event(event, correlation_ids)
+            name = plane.events.get(metadata, "(unnamed)")
+            kind = _device_kind(name, is_stream) if on_device else _host_kind(name)
+            start_ns = begin_ns + offset_ps // 1000
+            number = table.names[name]
+            rows.append((start_ns, duration_ps // 1000, kind, number, lane, correlation, NONE))
+    if rows:
+        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64)
+        columns = zip(*rows, strict=True)
+        table.add(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))
+
+
+def _line(line: memoryview) -> tuple[str, int, list[memoryview]]:
+    name = display = ""
+    begin_ns = 0
+    events = []
+    for number, part in fields(line):
+        if number == 2:
+            name = text(part)
+        elif number == 11:
+            display = text(part)
+        elif number == 3 and isinstance(part, int):
+            begin_ns = signed(part)
+        elif number == 4:
+            events.append(_message(part))
+    return name or display, begin_ns, events
+
+
+def _event(event: memoryview, correlation_ids: set[int]) -> tuple[int, int, int, int]:
+    metadata = offset_ps = duration_ps = 0
+    correlation = NONE
+    for number, part in fields(event):
+        if number == 4:
+            correlation = max(correlation, _correlation(_message(part), correlation_ids))
+        elif isinstance(part, int):
+            if number == 1:
+                metadata = signed(part)
+            elif number == 2:
+                offset_ps = signed(part)
+            elif number == 3:
+                duration_ps = signed(part)
+    return metadata, offset_ps, duration_ps, correlation
+
+
+def _correlation(stat: memoryview, correlation_ids: set[int]) -> int:
+    identity, value = 0, NONE
+    for number, part in fields(stat):
+        if isinstance(part, int):
+            if number == 1:
+                identity = signed(part)
+            elif number in (3, 4):
+                value = signed(part)
+    return value if identity in correlation_ids else NONE
+
+
+def _device_kind(name: str, is_stream: bool) -> Kind:
+    if not is_stream:
+        return Kind.DEVICE_ANNOTATION
+    if _COPY.search(name):
+        return Kind.MEMSET if name.lower().startswith("memset") else Kind.MEMCPY
+    return Kind.KERNEL
+
+
+def _host_kind(name: str) -> Kind:
+    return Kind.RUNTIME if _LAUNCH.search(name) else Kind.OPERATOR
+
+
+def _message(value: int | memoryview) -> memoryview:
+    if isinstance(value, int):
+        raise FormatError("byte 0: a number where a message should be: not an XSpace")
+    return value

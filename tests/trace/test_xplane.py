@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotlight.errors import FormatError
+from pilotlight.trace.protobuf import fields
+from pilotlight.trace.reader import read_file
+from pilotlight.trace.trace import Kind
+from pilotlight.trace.xplane import read_xplane
+
+
+def number(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def field(key: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return number(key << 3) + number(value)
+    return number(key << 3 | 2) + number(len(value)) + value
+
+
+def space() -> bytes:
+    stat = field(1, 9) + field(3, 77)
+    event = field(1, 5) + field(2, 3_000_000) + field(3, 2_000_000) + field(4, stat)
+    line = field(2, b"Stream #7(Compute)") + field(3, 1000) + field(4, event)
+    names = field(4, field(1, 5) + field(2, field(1, 5) + field(2, b"gemm")))
+    stats = field(5, field(1, 9) + field(2, field(1, 9) + field(2, b"correlation_id")))
+    return field(1, field(2, b"/device:GPU:3") + names + stats + field(3, line))
+
+
+def test_a_device_plane_becomes_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "a.xplane.pb"
+    path.write_bytes(space())
+    (trace,) = read_xplane(path)
+    assert trace.rank == 3
+    assert [trace.names[n] for n in trace.spans.name] == ["gemm"]
+    assert list(trace.spans.kind) == [Kind.KERNEL]
+    assert (trace.spans.start_ns[0], trace.spans.duration_ns[0]) == (4000, 2000)
+    assert trace.spans.correlation[0] == 77
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_fields_or_a_format_error(content: bytes) -> None:
+    try:
+        list(fields(memoryview(content)))
+    except FormatError as error:
+        assert str(error).startswith("byte ")
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_a_damaged_file_is_a_trace_or_one_problem(
+    tmp_path_factory: pytest.TempPathFactory, place: int, byte: int
+) -> None:
+    content = bytearray(space())
+    content[place % len(content)] = byte
+    path = tmp_path_factory.mktemp("x") / "a.xplane.pb"
+    path.write_bytes(content[: max(1, place % len(content))] if byte % 2 else content)
+    result = read_file(path)
+    assert result.traces or len(result.problems) == 1
+
+
+def test_the_real_file_has_its_eight_devices(shared_data: Path) -> None:
+    traces = read_xplane(shared_data / "xplane" / "jax_conv_mi300.xplane.pb")
+    assert [trace.rank for trace in traces] == list(range(8))
+    lanes = [sum(lane.process.startswith("device") for lane in trace.lanes) for trace in traces]
+    assert lanes == [4, 1, 1, 1, 1, 1, 1, 1]
+    counts = []
+    for trace in traces:
+        device = [i for i, lane in enumerate(trace.lanes) if lane.process.startswith("device")]
+        counts.append(int(np.isin(trace.spans.lane, device).sum()))
+    assert counts == [60, 25, 25, 25, 25, 25, 25, 25]
