@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import numpy as np
-
 from pilotlight.export.stacks import process_label, thread_label
 from pilotlight.export.timeline import (
     Track,
@@ -16,6 +14,7 @@ from pilotlight.export.timeline import (
     sampled_tracks,
     tracks,
 )
+from pilotlight.recording.columns import group
 from pilotlight.recording.recording import Recording
 
 _FIRST_OWN_TRACK = 1 << 30
@@ -87,8 +86,8 @@ def _threads(recording: Recording) -> list[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
     for name in ("spans", "samples", "marks"):
         table = recording.detail(name)
-        pairs = np.unique(np.stack([table["process"], table["thread"]]), axis=1)
-        found.update(zip(*pairs.tolist(), strict=True))
+        (processes, threads), _ = group(table["process"], table["thread"])
+        found.update(zip(processes.tolist(), threads.tolist(), strict=True))
     return sorted(found)
 
 

@@ -11,13 +11,14 @@ from pilotlight.recording.recording import Recording
 
 def write_folded(recording: Recording, out: BinaryIO) -> None:
     lines: Counter[str] = Counter()
+    paths: dict[int, str] = {}
     for row in stack_sums(recording):
-        names = [
-            process_label(recording, row.process),
-            thread_label(recording, row.process, row.thread),
-            *(frame.function for frame in recording.calls.path(row.node)),
-        ]
-        lines[";".join(map(_name, names))] += row.weight_ns
+        if row.node not in paths:
+            functions = (frame.function for frame in recording.calls.path(row.node))
+            paths[row.node] = "".join(f";{_name(function)}" for function in functions)
+        process = _name(process_label(recording, row.process))
+        thread = _name(thread_label(recording, row.process, row.thread))
+        lines[f"{process};{thread}{paths[row.node]}"] += row.weight_ns
     for stack, weight_ns in sorted(lines.items()):
         out.write(f"{stack} {weight_ns // 1000}\n".encode(errors="replace"))
 

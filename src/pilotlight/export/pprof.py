@@ -57,9 +57,12 @@ def _write_profile(recording: Recording, out: gzip.GzipFile) -> None:
     out.write(value_type(_SAMPLE_TYPE, "samples", "count"))
     out.write(value_type(_SAMPLE_TYPE, "wall", "nanoseconds"))
     locations: set[int] = set()
+    paths: dict[int, bytes] = {}
     for row in stack_sums(recording):
-        path = _frame_numbers(recording, row.node)
-        locations.update(path)
+        if row.node not in paths:
+            path = _frame_numbers(recording, row.node)
+            locations.update(path)
+            paths[row.node] = packed(_LOCATION_IDS, (number + 1 for number in path))
         labels = [
             label("thread", thread_label(recording, row.process, row.thread)),
             label("state", row.state),
@@ -72,7 +75,7 @@ def _write_profile(recording: Recording, out: gzip.GzipFile) -> None:
         out.write(
             message(
                 _SAMPLE,
-                packed(_LOCATION_IDS, (number + 1 for number in path)),
+                paths[row.node],
                 packed(_VALUES, (row.samples, row.weight_ns)),
                 *labels,
             )

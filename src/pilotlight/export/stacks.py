@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotlight.recording.columns import Array
+from pilotlight.recording.columns import Array, group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import WindowKind
 from pilotlight.report.coverage import coverage_of
@@ -54,11 +54,10 @@ def stack_sums(recording: Recording) -> list[StackSum]:
     state = np.concatenate([late["state"], early["state"]]).astype(np.int64)
     weight = np.concatenate([late["weight_ns"], early["total_ns"]])
     count = np.concatenate([np.ones(late.rows), early["count"].astype(np.float64)])
-    keys = np.stack([process, thread, node, state])
-    found, position = np.unique(keys, axis=1, return_inverse=True)
-    sums_ns = np.bincount(position.ravel(), weight, found.shape[1])
-    counts = np.bincount(position.ravel(), count, found.shape[1])
-    rows = zip(*found.tolist(), counts.tolist(), sums_ns.tolist(), strict=True)
+    found, position = group(process, thread, node, state)
+    sums_ns = np.bincount(position, weight, found[0].size)
+    counts = np.bincount(position, count, found[0].size)
+    columns = [column.tolist() for column in (*found, counts, sums_ns)]
     return [
         StackSum(
             process=int(index),
@@ -68,18 +67,18 @@ def stack_sums(recording: Recording) -> list[StackSum]:
             samples=int(samples_of),
             weight_ns=int(weight_ns),
         )
-        for index, number, where, kind, samples_of, weight_ns in rows
+        for index, number, where, kind, samples_of, weight_ns in zip(*columns, strict=True)
     ]
 
 
 def thread_samples(recording: Recording) -> Iterator[ThreadSamples]:
     """One after the other, so that no more than one thread is held at a time."""
     samples = recording.detail("samples")
-    order = np.lexsort((samples["time_ns"], samples["thread"], samples["process"]))
-    keys = np.stack([samples[name][order].astype(np.int64) for name in ("process", "thread")])
-    found, first = np.unique(keys, axis=1, return_index=True)
-    bounds = [*first.tolist(), order.size]
-    for index, (process, thread) in enumerate(found.T.tolist()):
+    found, position = group(samples["process"], samples["thread"])
+    order = np.lexsort((samples["time_ns"], position))
+    bounds = np.searchsorted(position[order], np.arange(found[0].size + 1)).tolist()
+    pairs = zip(found[0].tolist(), found[1].tolist(), strict=True)
+    for index, (process, thread) in enumerate(pairs):
         rows = order[bounds[index] : bounds[index + 1]]
         yield ThreadSamples(
             process=process,

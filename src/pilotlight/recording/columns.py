@@ -42,6 +42,22 @@ class Columns:
         return Columns(len(chosen), arrays, texts)
 
 
+def group(*columns: Array) -> tuple[list[Array], Array]:
+    """The different rows of some columns of integers, in order, and for each row which it is."""
+    rows = columns[0].size
+    position = np.zeros(rows, np.int64)
+    width = 1
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        if width * max(values.size, 1) >= 1 << 62:
+            kept, position = np.unique(position, return_inverse=True)
+            width = kept.size
+        position = position * max(values.size, 1) + place
+        width *= max(values.size, 1)
+    _, first, position = np.unique(position, return_index=True, return_inverse=True)
+    return [column[first].astype(np.int64) for column in columns], position
+
+
 def join_batches(table: Table, batches: Iterable[Batch]) -> tuple[Columns, list[str]]:
     """All rows that make sense, and what had to be left out."""
     pieces: dict[str, list[Array]] = {column.name: [] for column in table.columns}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pilotlight.recording.columns import group
 from pilotlight.recording.recording import Recording
 
 COUNTERS_LISTED = 500
@@ -27,13 +28,13 @@ class CounterValues:
 def counter_values(recording: Recording) -> tuple[CounterValues, ...]:
     table = recording.detail("counters")
     number = recording.names.find(table["process"], table["name"])
-    order = np.lexsort((table["time_ns"], number, table["process"]))
-    keys = np.stack([table["process"][order].astype(np.int64), number[order]])
-    found, first = np.unique(keys, axis=1, return_index=True)
-    bounds = [*np.sort(first).tolist(), order.size]
+    found, position = group(table["process"], number)
+    order = np.lexsort((table["time_ns"], position))
+    bounds = np.searchsorted(position[order], np.arange(found[0].size + 1)).tolist()
     values = table["value"][order]
     result = []
-    for index, (process, name) in enumerate(found.T.tolist()[:COUNTERS_LISTED]):
+    pairs = zip(found[0].tolist(), found[1].tolist(), strict=True)
+    for index, (process, name) in enumerate(list(pairs)[:COUNTERS_LISTED]):
         mine = values[bounds[index] : bounds[index + 1]]
         real = mine[np.isfinite(mine)]
         if real.size:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotlight.recording.columns import Array
+from pilotlight.recording.columns import Array, group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import State, WindowKind
 from pilotlight.report.coverage import Coverage
@@ -85,10 +85,8 @@ def flame_of(recording: Recording, coverage: Coverage) -> Flame:
     weight = np.concatenate([detail["weight_ns"], early["total_ns"]])
     count = np.concatenate([np.ones(detail.rows, np.uint64), early["count"]])
 
-    keys = np.stack([process, thread, node, state])
-    entries, position = np.unique(keys, axis=1, return_inverse=True)
-    position = position.ravel()
-    size = entries.shape[1]
+    entries, position = group(process, thread, node, state)
+    size = entries[0].size
     return Flame(
         functions=functions,
         parents=parents,
@@ -128,14 +126,13 @@ def _thread_numbers(
 ) -> tuple[tuple[str, ...], Array]:
     """Threads of one name are one; number 0 is for time whose thread is not kept."""
     names = recording.thread_names
-    keys = np.stack([process.astype(np.int64), thread.astype(np.int64)])
-    found, position = np.unique(keys, axis=1, return_inverse=True)
+    found, position = group(process, thread)
     numbers = {THREAD_NOT_KEPT: 0}
     number_of = [
         numbers.setdefault(names.get((index, number)) or f"thread {number}", len(numbers))
-        for index, number in zip(*found.tolist(), strict=True)
+        for index, number in zip(found[0].tolist(), found[1].tolist(), strict=True)
     ]
-    return tuple(numbers), np.array(number_of, np.int64)[position.ravel()]
+    return tuple(numbers), np.array(number_of, np.int64)[position]
 
 
 def function_times(flame: Flame, threads: frozenset[str]) -> tuple[FunctionTime, ...]:

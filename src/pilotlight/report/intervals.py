@@ -47,12 +47,11 @@ def nested_in(lanes: Array, starts: Array, ends: Array) -> Array:
     Of equal intervals the later row is inside the earlier. Nesting beyond NESTING_LIMIT counts as
     nesting in the last level.
     """
-    order = np.lexsort((np.arange(starts.size), -ends, starts, lanes))
+    order = np.lexsort((-ends, starts, lanes))
     # Of equal ends the earlier in order ranks higher, so that it holds the later.
-    position = np.empty(ends.size, np.int64)
-    position[order] = np.arange(ends.size)
+    backwards = order[::-1]
     ranks = np.empty(ends.size, np.int64)
-    ranks[np.lexsort((-position, ends))] = np.arange(ends.size)
+    ranks[backwards[np.argsort(ends[backwards], kind="stable")]] = np.arange(ends.size)
 
     parent = np.full(starts.size, -1, np.int64)
     _, group = np.unique(lanes, return_inverse=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pilotlight.recording.columns import group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import GapReason
 from pilotlight.report.coverage import Coverage
@@ -64,11 +65,12 @@ def losses_of(recording: Recording, coverage: Coverage, steps: list[StepRows]) -
 
 def _gaps(recording: Recording, coverage: Coverage, steps: dict[int, StepRows]) -> tuple[Gap, ...]:
     table = recording.detail("gaps")
-    keys = np.stack([table["process"].astype(np.int64), table["reason"].astype(np.int64)])
-    found, position = np.unique(keys, axis=1, return_inverse=True)
+    found, position = group(table["process"], table["reason"])
     result = []
-    for index, (process, reason) in enumerate(found.T.tolist()):
-        mine = position.ravel() == index
+    for index, (process, reason) in enumerate(
+        zip(found[0].tolist(), found[1].tolist(), strict=True)
+    ):
+        mine = position == index
         first, last = int(table["first_ns"][mine].min()), int(table["last_ns"][mine].max())
         result.append(
             Gap(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pilotlight.recording.columns import group
 from pilotlight.report.document import document_of, step_document, to_json
 from pilotlight.report.flame import Flame, Function
 from pilotlight.report.report import Report
@@ -89,16 +90,9 @@ def pruned(flame: Flame) -> tuple[Flame, int]:
 def _with_nodes(
     flame: Flame, parents: list[int], functions: list[int], renamed: list[int]
 ) -> Flame:
-    keys = np.stack(
-        [
-            flame.entry_process,
-            flame.entry_thread,
-            np.array(renamed)[flame.entry_node],
-            flame.entry_state,
-        ]
-    )
-    found, position = np.unique(keys, axis=1, return_inverse=True)
-    size = found.shape[1]
+    node = np.array(renamed)[flame.entry_node]
+    found, position = group(flame.entry_process, flame.entry_thread, node, flame.entry_state)
+    size = found[0].size
     return replace(
         flame,
         functions=(*flame.functions, SMALL),
@@ -108,8 +102,8 @@ def _with_nodes(
         entry_thread=found[1],
         entry_node=found[2],
         entry_state=found[3],
-        entry_ns=np.bincount(position.ravel(), flame.entry_ns, size).astype(np.int64),
-        entry_samples=np.bincount(position.ravel(), flame.entry_samples, size).astype(np.int64),
+        entry_ns=np.bincount(position, flame.entry_ns, size).astype(np.int64),
+        entry_samples=np.bincount(position, flame.entry_samples, size).astype(np.int64),
     )
 
 

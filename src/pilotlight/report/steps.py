@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotlight.recording.columns import Array, Columns
+from pilotlight.recording.columns import Array, Columns, group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import SpanKind
 from pilotlight.report.coverage import Coverage
@@ -65,8 +65,10 @@ def step_rows(recording: Recording) -> list[StepRows]:
     """Steps are in the windows for good and in the detail until those are written: each once."""
     kept, newest = recording.windows("steps"), recording.detail("steps")
     columns = {name: np.concatenate([kept[name], newest[name]]) for name in kept.arrays}
-    keys = np.stack([columns[name].astype(np.int64) for name in ("process", "start_ns", "step")])
-    _, chosen = np.unique(keys, axis=1, return_index=True)
+    # A later row of the same step is written over the earlier: they are the same.
+    _, position = group(columns["process"], columns["start_ns"], columns["step"])
+    chosen = np.zeros(position.max(initial=-1) + 1, np.int64)
+    chosen[position] = np.arange(position.size)
     rows = {name: column[chosen] for name, column in columns.items()}
     result = []
     for process in np.unique(rows["process"]).tolist():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotlight.recording.columns import Array
+from pilotlight.recording.columns import Array, group
 from pilotlight.recording.recording import MAIN_THREAD, Recording
 from pilotlight.recording.schema import State, WindowKind
 from pilotlight.report.coverage import Coverage
@@ -53,12 +53,13 @@ class ThreadTimes:
 def thread_times(recording: Recording) -> tuple[ThreadTimes, ...]:
     """Every thread in the detail that is still there, the busiest first."""
     samples = recording.detail("samples")
-    keys = np.stack([samples["process"].astype(np.int64), samples["thread"].astype(np.int64)])
-    found, position = np.unique(keys, axis=1, return_inverse=True)
-    order = np.argsort(position.ravel(), kind="stable")
-    bounds = np.searchsorted(position.ravel()[order], np.arange(found.shape[1] + 1))
+    found, position = group(samples["process"], samples["thread"])
+    order = np.argsort(position, kind="stable")
+    bounds = np.searchsorted(position[order], np.arange(found[0].size + 1))
     result = []
-    for index, (process, thread) in enumerate(found.T.tolist()):
+    for index, (process, thread) in enumerate(
+        zip(found[0].tolist(), found[1].tolist(), strict=True)
+    ):
         rows = order[bounds[index] : bounds[index + 1]]
         name = recording.thread_names.get((process, thread), "")
         result.append(
