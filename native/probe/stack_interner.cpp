@@ -28,15 +28,16 @@ uint64_t mix(uint64_t hash, uint64_t word) noexcept {
 
 }  // namespace
 
+// What every pass looks at comes first, on one cache line.
 struct StackInterner::Code {
   uint64_t address = 0;
-  CodeIdentity identity;
-  uint64_t text_hash = 0;
   uint64_t epoch = 0;       // when it was last looked at
-  uint32_t checks = 0;      // how often it was the same
   uint32_t generation = 0;  // unique among all that was learnt, so that old frames do not match
+  uint32_t checks = 0;      // how often it was the same
   uint32_t function = 0;
   uint32_t file = 0;
+  uint64_t text_hash = 0;
+  CodeIdentity identity;
 };
 
 struct StackInterner::Tables {
