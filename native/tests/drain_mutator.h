@@ -17,7 +17,7 @@ class Mutator {
   void mutate() {
     switch (random_() % 8) {
       case 0:
-        return set(part(0), random_() % sizeof(SegmentHeader) / 8 * 8, 8);
+        return change_header();
       case 1:
         // A tail of the agent's, where the producer can write too.
         return set(part(2), random_() % kImageRings * sizeof(RingTail), 8);
@@ -56,6 +56,21 @@ class Mutator {
   void set(size_t part_offset, size_t field, size_t bytes) {
     uint64_t value = telling();
     put(part_offset + field, &value, bytes);
+  }
+
+  void change_header() {
+    // The fields that a reader goes by; the rest of the header now and then.
+    static constexpr size_t kFields[][2] = {
+        {offsetof(SegmentHeader, segment_bytes), 8},     {offsetof(SegmentHeader, ring_count), 4},
+        {offsetof(SegmentHeader, ring_bytes), 4},        {offsetof(SegmentHeader, clock_kind), 4},
+        {offsetof(SegmentHeader, agent_offset), 8},      {offsetof(SegmentHeader, table_offset), 8},
+        {offsetof(SegmentHeader, identity_offset), 8},   {offsetof(SegmentHeader, arena_offset), 8},
+        {offsetof(SegmentHeader, identity_capacity), 8}, {offsetof(SegmentHeader, arena_bytes), 8},
+        {offsetof(SegmentHeader, rings_offset), 8},      {offsetof(SegmentHeader, arena_head), 8},
+        {offsetof(SegmentHeader, identity_size), 4},     {offsetof(SegmentHeader, off), 4}};
+    if (random_() % 8 == 0) return set(part(0), random_() % sizeof(SegmentHeader) / 8 * 8, 8);
+    auto& field = kFields[random_() % (sizeof(kFields) / sizeof(*kFields))];
+    set(part(0), field[0], field[1]);
   }
 
   void change_definition() {

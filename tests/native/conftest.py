@@ -52,8 +52,7 @@ class Mutant:
         assert text.count(old) == 1, f"{file} has changed: {old!r}"
         (self.folder / file).write_text(text.replace(old, new))
         made = self.folder / "mutant"
-        finish(["clang++", "-std=c++17", "-O0", "-g", "-pthread", "-Wno-everything",
-                *flags,
+        finish([compiler, "-std=c++17", "-O0", "-g", "-pthread", "-w", *flags,
                 f"-I{self.folder}", f"-I{NATIVE / 'tests'}", NATIVE / "tests" / source,
                 *self._needed(source), "-o", made])  # fmt: skip
         return made

@@ -14,10 +14,7 @@ Run = Callable[..., Any]
 
 CORPUS = Path(__file__).parents[2] / "native" / "tests" / "corpus"
 SECONDS = 25
-FUZZER = [
-    "-fsanitize=fuzzer,address,undefined",
-    "-fno-sanitize-recover=all",
-]
+FUZZER = ["-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
 
 
 def fuzz(run: Run, fuzzer: Path, folder: Path) -> Any:
