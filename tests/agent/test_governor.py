@@ -100,3 +100,10 @@ def test_a_poll_is_never_sooner_or_later_than_the_pace_allows(
 def test_a_ring_that_fills_faster_is_looked_at_sooner() -> None:
     waits = [poll_interval_ns(growth, SECOND // 10, PACES[0]) for growth in (0.01, 0.1, 0.4, 1.0)]
     assert waits == sorted(waits, reverse=True) and waits[0] > waits[-1]
+
+
+def test_a_new_process_is_looked_at_often_and_a_quiet_one_less_and_less() -> None:
+    waits_ns = [0]
+    for _ in range(8):
+        waits_ns.append(poll_interval_ns(0.0, waits_ns[-1], PACES[0]))
+    assert [wait // 1_000_000 for wait in waits_ns[1:]] == [10, 20, 40, 80, 160, 250, 250, 250]

@@ -156,8 +156,11 @@ class Governor:
 
 
 def poll_interval_ns(growth_ratio: float, elapsed_ns: int, pace: Pace) -> int:
-    """When to look at a segment again, so that its fullest ring gains about a fifth until then."""
-    if growth_ratio <= 0 or elapsed_ns <= 0:
-        return pace.poll_idle_ns
-    wanted_ns = _GROWTH_RATIO * elapsed_ns / growth_ratio
+    """When to look at a segment again, so that its fullest ring gains about a fifth until then.
+
+    At most twice as long as the last time: what is quiet now may have just begun.
+    """
+    wanted_ns = 2.0 * elapsed_ns
+    if growth_ratio > 0:
+        wanted_ns = min(wanted_ns, _GROWTH_RATIO * elapsed_ns / growth_ratio)
     return int(max(pace.poll_busy_ns, min(pace.poll_idle_ns, wanted_ns)))

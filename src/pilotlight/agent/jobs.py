@@ -91,7 +91,10 @@ class Jobs:
             write_manifest(place, manifest)
         except OSError as error:
             raise AgentError(f"{place / MANIFEST_FILE}: {error.strerror}") from None
-        job = Job(name, Recorder(place, manifest, self._make_room), {}, None, now_ns)
+        recorder = Recorder(place, manifest, self._make_room)
+        # Now rather than with the first rows, whose ring would have to wait for it.
+        recorder.begin_commit(now_ns, self.share_bytes)
+        job = Job(name, recorder, {}, None, now_ns)
         self.open[name] = job
         self._write_down()
         return job
