@@ -69,7 +69,6 @@ def run(python: str, program: str, path: Path) -> dict[str, object]:
         [python, "-c", program, str(path)],
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"},
     )
     if result.returncode:
         last = (result.stderr.strip().splitlines() or ["no message"])[-1]

@@ -16,7 +16,7 @@ from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
 
 LAUNCH_LATENCY_NS = 10_000
 DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
-_LOADER = re.compile(r"enumerate\(DataLoader\)|DataLoader.*__next__|dataloader|data_loader", re.I)
+_LOADER = re.compile(r"dataloader|data_loader")
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
 )
@@ -87,7 +87,10 @@ def timeline(trace: Trace) -> Timeline | None:
     if not len(spans):
         return None
     is_copy = spans.kind != Kind.KERNEL
-    communicates = _named(trace, lambda name: category(name) is Category.COMMUNICATION)[spans.name]
+    collective = np.zeros(len(trace.names), np.bool_)
+    for number in np.unique(spans.name[~is_copy]):
+        collective[number] = category(trace.names[number]) is Category.COMMUNICATION
+    communicates = collective[spans.name]
     communication = _union(spans.take(communicates & ~is_copy))
     copies = _union(spans.take(is_copy))
     compute = _union(spans.take(~communicates & ~is_copy))
@@ -131,14 +134,14 @@ def idle_causes(
 
 
 def loader_waits(trace: Trace) -> Intervals:
-    mask = _named(trace, lambda name: len(name) < 200 and bool(_LOADER.search(name)))
+    mask = _named(trace, lambda name: len(name) < 200 and _LOADER.search(name.lower()) is not None)
     host = np.isin(trace.spans.kind, (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER))
     return _union(trace.spans.take(mask[trace.spans.name] & host))
 
 
 def sync_calls(trace: Trace) -> Spans:
     """Calls that block the host until the device has finished something."""
-    mask = _named(trace, lambda name: bool(_SYNC.search(name)))[trace.spans.name]
+    mask = _named(trace, lambda name: _SYNC.match(name) is not None)[trace.spans.name]
     return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
 
 

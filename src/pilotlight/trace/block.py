@@ -1,10 +1,9 @@
-"""Bytes of a file in blocks: plain or gzip, bounded, the next block read ahead."""
+"""Bytes of a file in blocks: plain or gzip, bounded."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from pilotlight.errors import FormatError
@@ -65,18 +64,6 @@ def _inflated(source: Source, packed: bytes, name: str) -> Iterator[bytes]:
             read_bytes += len(packed)
             if not packed:
                 raise Truncated(f"gzip data ends early after byte {out_bytes}")
-
-
-def read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same blocks; while one is used, a thread makes the next (zlib releases the GIL)."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="pilotlight-read") as pool:
-        pending = pool.submit(next, blocks, b"")
-        while True:
-            block = pending.result()
-            if not block:
-                return
-            pending = pool.submit(next, blocks, b"")
-            yield block
 
 
 class BlockFile:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pilotlight.errors import FormatError, NotFound
-from pilotlight.trace.block import BlockFile, Source, Truncated, expanded, read_ahead
+from pilotlight.trace.block import BlockFile, Source, Truncated, expanded
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.nsys import SQLITE_MAGIC, read_nsys
 from pilotlight.trace.problem import Problem
@@ -50,7 +50,7 @@ def read_traces(
     files, problems = _files(paths)
     results: list[FileResult] = []
     if processes > 1 and _worth_processes(files):
-        # Not fork: the reading threads of this process must not be copied half-way.
+        # Not fork: threads of this process must not be copied half-way.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(len(files), processes), mp_context=context) as pool:
             for path, result in zip(files, pool.map(read_file, files), strict=True):
@@ -94,7 +94,7 @@ def read_file(path: Path) -> FileResult:
 
 def _read_stream(file: Source, name: str) -> FileResult:
     cuts: list[Problem] = []
-    blocks = _noting_cuts(read_ahead(expanded(file, name)), name, cuts)
+    blocks = _noting_cuts(expanded(file, name), name, cuts)
     first = next(blocks, b"")
     if not first:
         raise FormatError(f"{name}: " + (f"{cuts[0].text}: nothing to read" if cuts else "empty"))
