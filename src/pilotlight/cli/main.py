@@ -22,6 +22,12 @@ VERBS = {
     "overhead": "Overhead",
     "doctor": "Doctor",
     "agent": "Agent",
+    "analyze": "Analyze",
+    "diff": "Diff",
+    "whatif": "Whatif",
+    "hang": "Hang",
+    "convert": "Convert",
+    "simulate": "Simulate",
 }
 
 _DESCRIPTION = "The profiler that stays on: records any Python job, says where the time goes."
