@@ -111,7 +111,7 @@ struct SegmentHeader {
   ClockPair clock_now;
   alignas(kLine) std::atomic<uint64_t> drops_no_ring;  // records of threads that got no ring
   std::atomic<uint64_t> definitions_lost;              // the arena was full or busy
-  alignas(kLine) std::atomic<uint32_t> off;  // Off: what the probe turned off
+  alignas(kLine) std::atomic<uint32_t> off;            // Off: what the probe turned off
   char off_reason[kReasonBytes];
 };
 static_assert(sizeof(SegmentHeader) <= kPage);

@@ -11,11 +11,11 @@
 
 #include <lttng/tracepoint.h>
 
-LTTNG_UST_TRACEPOINT_EVENT(
-    pilotlight_bench, event, LTTNG_UST_TP_ARGS(int, first, int, second, int, third),
-    LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(int, first, first)
-                            lttng_ust_field_integer(int, second, second)
-                                lttng_ust_field_integer(int, third, third)))
+LTTNG_UST_TRACEPOINT_EVENT(pilotlight_bench, event,
+                           LTTNG_UST_TP_ARGS(int, first, int, second, int, third),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(int, first, first)
+                                                   lttng_ust_field_integer(int, second, second)
+                                                       lttng_ust_field_integer(int, third, third)))
 
 #endif
 

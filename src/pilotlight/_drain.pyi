@@ -1,7 +1,7 @@
 """The agent's native half: reads segments that nobody trusts, makes columns and sums."""
 
 Columns = dict[str, bytes]
-"""Little-endian values by column; a utf8 column `c` comes as `c` (bytes) and `c:offsets` (int32, rows + 1)."""
+"""Little-endian values by column; text `c` is `c` (bytes) and `c:offsets` (int32, rows + 1)."""
 
 Tables = dict[str, tuple[int, Columns]]
 """Rows and columns by table; tables without rows are left out. See docs/recording.md."""
@@ -39,7 +39,7 @@ class Reader:
         """How full the fullest ring is, 0 to 1, counting what is read but not yet committed."""
 
     def finish(self, time_ns: int) -> None:
-        """The process is gone: closes what is still open, adds a `died` mark unless it said exit."""
+        """The process is gone: closes what is open, adds a `died` mark unless it said exit."""
 
     def take(self) -> Tables:
         """The detail rows since the last take, with the definitions that this chunk lacks."""
@@ -60,10 +60,10 @@ class Reader:
         """Lets go of the segment's pages that reading brought into this process's memory."""
 
     def losses(self) -> dict[str, int]:
-        """dropped, no_ring, nested, definitions_lost, quarantined (rings), unmatched (ends), unknown."""
+        """Counts: dropped, no_ring, nested, definitions_lost, quarantined, unmatched, unknown."""
 
     def live(self) -> dict[str, object]:
-        """For `top`: read, steps, step, step_ns (last), samples by state, open ranges, sampler stats."""
+        """For `top`: read, steps, step, step_ns, state_ns by state, open ranges, sampler."""
 
     def off(self) -> str | None:
         """Why the probe turned itself off, or None."""

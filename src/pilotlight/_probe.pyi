@@ -5,8 +5,6 @@ from typing import TypedDict, TypeVar
 
 _R = TypeVar("_R", bound="Range")
 
-
-
 class Status(TypedDict):
     started: bool
     collecting: bool
