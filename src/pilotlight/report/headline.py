@@ -19,7 +19,7 @@ def _steps(report: Report) -> str:
     slowest = max(report.steps, key=lambda steps: steps.median_ns)
     count = max(steps.count for steps in report.steps)
     middle = sorted(steps.median_ns for steps in report.steps)[(len(report.steps) - 1) // 2]
-    text = f"A step takes {units.duration(middle)} ({_plural(count, 'step')})"
+    text = f"A step takes {units.duration(middle)} ({units.plural(count, 'step')})"
     if len(report.steps) > 1 and slowest.median_ns > SLOW_RANK_RATIO * middle:
         extra = units.share(slowest.median_ns / middle - 1)
         text += f"; {report.label(slowest.process)} is {extra} slower than the median rank"
@@ -29,7 +29,7 @@ def _steps(report: Report) -> str:
         # The first step of a job compiles, allocates and warms up: it explains nothing later.
         later = [pair for pair in listed if not pair[1].is_first] or listed
         worst = max(later, key=lambda pair: pair[1].duration_ns)
-        text += f"; {_plural(number, 'outlier')}, the worst {_outlier(report, *worst)}"
+        text += f"; {units.plural(number, 'outlier')}, the worst {_outlier(report, *worst)}"
     return text + "."
 
 
@@ -67,9 +67,5 @@ def _ends(report: Report) -> list[str]:
     if report.state == "cut":
         texts.append("The recording was cut: neither the agent nor the job is alive any more.")
     if report.losses.records_dropped:
-        texts.append(f"{_plural(report.losses.records_dropped, 'record')} lost, see below.")
+        texts.append(f"{units.plural(report.losses.records_dropped, 'record')} lost, see below.")
     return texts
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{units.count(number)} {noun}{'' if number == 1 else 's'}"

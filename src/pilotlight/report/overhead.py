@@ -11,7 +11,7 @@ from pilotlight.recording.recording import Recording
 
 @dataclass(frozen=True)
 class SamplerCost:
-    """`cpu_ratio` of one core; rates count rounds over all threads of the process."""
+    """`cpu_ratio` of one core; rates count rounds over all threads, `asked_hz` is a mean."""
 
     process: int
     cpu_ratio: float
@@ -51,13 +51,14 @@ def _samplers(recording: Recording) -> tuple[SamplerCost, ...]:
         elapsed_ns = int(time_ns[-1] - time_ns[0])
         if elapsed_ns <= 0:
             continue
-        period_ns = int(mine["period_ns"][order][-1])
+        periods_ns = mine["period_ns"][order][1:]
+        asked_hz = np.divide(1e9, periods_ns, out=np.zeros(periods_ns.size), where=periods_ns > 0)
         result.append(
             SamplerCost(
                 process=process,
                 cpu_ratio=int(mine["cpu_ns"][order][1:].sum()) / elapsed_ns,
                 achieved_hz=int(mine["passes"][order][1:].sum()) * 1e9 / elapsed_ns,
-                asked_hz=1e9 / period_ns if period_ns else 0.0,
+                asked_hz=float(asked_hz.mean()),
                 samples=int(mine["taken"].sum(dtype=np.int64)),
             )
         )

@@ -126,7 +126,8 @@ def _print_steps(report: Report, console: Console) -> None:
     worst: dict[int, tuple[ProcessSteps, Outlier]] = {}
     for pair in outliers:
         worst.setdefault(pair[1].step, pair)
-    for steps, outlier in list(worst.values())[:_ROWS]:
+    shown = list(worst.values())[:_ROWS]
+    for steps, outlier in shown:
         doing = f"{outlier.doing} ({units.share(outlier.doing_ratio)})" if outlier.doing else ""
         _add(
             table,
@@ -139,7 +140,8 @@ def _print_steps(report: Report, console: Console) -> None:
             units.duration(outlier.gc_ns) if outlier.gc_ns else "",
             doing,
         )
-    _print_table(console, table, len(worst) - _ROWS)
+    told = sum(ranks[outlier.step] for _, outlier in shown)
+    _print_table(console, table, sum(steps.outlier_count for steps in report.steps) - told)
 
 
 def _print_functions(report: Report, console: Console) -> None:
@@ -274,7 +276,7 @@ def _garbage(report: Report) -> list[str]:
         where = times.longest_since_start_ns
         after = f", {units.duration(where)} after the start" if where is not None else ""
         lines.append(
-            f"{report.label(times.process)}: {units.count(times.count)} collections, "
+            f"{report.label(times.process)}: {units.plural(times.count, 'collection')}, "
             f"{units.duration(times.total_ns)} ({units.share(times.ratio)} of the time), "
             f"longest {units.duration(times.longest_ns)}{after}"
         )

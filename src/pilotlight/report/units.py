@@ -42,6 +42,10 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def plural(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def frequency(hertz: float) -> str:
     return f"{three_digits(hertz)} Hz"
 
