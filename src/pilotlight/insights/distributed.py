@@ -12,7 +12,6 @@ from pilotlight.trace.trace import Bool
 
 EXPOSED_RATIO = 0.05
 EXPOSED_HIGH_RATIO = 0.10
-OVERLAP_RATIO = 0.70
 OVERLAP_SLOWDOWN_RATIO = 0.3
 LATE_SHARE = 0.6
 SKEW_RATIO = 0.015
@@ -36,8 +35,7 @@ def exposed_communication(job: Job) -> Verdict:
         exposed_ns = ((transfer & steady) - view.line.compute).total_ns()
         ratio = exposed_ns / (end_ns - start_ns)
         overlap = 1 - exposed_ns / all_ns if all_ns else 1.0
-        hidden = overlap >= OVERLAP_RATIO
-        if ratio <= (EXPOSED_HIGH_RATIO if hidden else EXPOSED_RATIO):
+        if ratio <= EXPOSED_RATIO:
             continue
         findings.append(
             Finding(

@@ -1,0 +1,85 @@
+"""pilotlight roofline: how close kernels come to what the GPU can do."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from pilotlight.errors import FormatError, UsageError
+
+SHOWN_ROWS = 20
+
+
+class Roofline:
+    name = "roofline"
+    help = "Show how close operators come to the GPU's peak, and what limits them"
+    examples = (
+        "pilotlight roofline trace.json.gz",
+        "pilotlight roofline trace.json.gz --gpu H100-SXM --json",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("path", type=Path, help="Kineto trace with shapes (record_shapes=True)")
+        parser.add_argument("--gpu", metavar="NAME", help="if the trace does not name it")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from pilotlight.insights.job import job_of
+        from pilotlight.insights.roofline import roofline
+        from pilotlight.model.hardware import find_gpu, gpus
+        from pilotlight.trace.operators import read_operators
+        from pilotlight.trace.reader import read_traces
+
+        if args.path.is_dir():
+            raise UsageError(f"{args.path}: one trace is needed, not a folder")
+        found = read_traces([args.path])
+        for problem in found.problems:
+            print(f"pilotlight roofline: {problem}", file=sys.stderr)
+        job = job_of(found.traces)
+        if len(job.ranks) != 1 or found.traces[0].format != "kineto":
+            raise FormatError(f"{args.path}: not the Kineto trace of one rank with a device")
+        view = job.ranks[0]
+        gpu = find_gpu(args.gpu or next(iter(view.trace.devices), ""))
+        if gpu is None:
+            names = ", ".join(gpus())
+            raise UsageError(f"which GPU? --gpu with one of {names}")
+        operators = read_operators(args.path)
+        if not operators.kinds:
+            raise FormatError(f"{args.path}: no shapes in it: record with record_shapes=True")
+        result = roofline(view, operators, gpu)
+        if args.json:
+            print(json.dumps(dataclasses.asdict(result)))
+            return 2 if found.problems else 0
+        self._print(result)
+        return 2 if found.problems else 0
+
+    def _print(self, result: object) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        from pilotlight.insights.roofline import Roofline as Result
+
+        assert isinstance(result, Result)
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+        table = Table(box=None, pad_edge=False)
+        for head in ("operator", "shapes", "count", "time", "of achievable", "limit", ""):
+            right = head in ("count", "time", "of achievable")
+            table.add_column(head, justify="right" if right else "left", no_wrap=True)
+        for row in result.rows[:SHOWN_ROWS]:
+            table.add_row(
+                row.operator.removeprefix("aten::"),
+                row.shapes[:36],
+                str(row.count),
+                f"{row.total_ns / 1e6:.2f} ms",
+                f"{100 * row.roofline_ratio:.0f} %",
+                row.limit,
+                row.reason,
+            )
+        console.print(table)
+        console.print(
+            f"\n{result.gpu}: MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak;"
+            f" {100 * result.covered_ratio:.0f} % of the kernel time has a cost model"
+        )

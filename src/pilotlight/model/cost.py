@@ -1,0 +1,146 @@
+"""What an operator must do at least: floating-point operations, and bytes from and to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from pilotlight.trace.operators import Operator
+
+_BYTES = {
+    "float": 4, "float32": 4, "double": 8, "c10::bfloat16": 2, "bfloat16": 2, "c10::half": 2,
+    "half": 2, "long int": 8, "long": 8, "int": 4, "signed char": 1, "unsigned char": 1, "bool": 1,
+    "c10::float8_e4m3fn": 1, "c10::float8_e5m2": 1,
+}  # fmt: skip
+_PEAK_OF_TYPE = {
+    "float": "fp32", "float32": "fp32", "double": "fp64", "c10::bfloat16": "bf16",
+    "bfloat16": "bf16", "c10::half": "fp16", "half": "fp16", "c10::float8_e4m3fn": "fp8",
+    "c10::float8_e5m2": "fp8",
+}  # fmt: skip
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`peak` is the column of the hardware table that the arithmetic runs at."""
+
+    flops: float
+    bytes: float
+    peak: str
+
+
+def cost_of(operator: Operator) -> Cost | None:
+    """None for operators without a model, and where shapes or types are missing."""
+    rule = _RULES.get(operator.name.removeprefix("aten::"))
+    if rule is None or not operator.shapes or not operator.types:
+        return None
+    kind = next((t.lower() for t in operator.types if t.lower() in _PEAK_OF_TYPE), None)
+    if kind is None:
+        return None
+    try:
+        flops, elements = rule(operator.shapes)
+    except (IndexError, ValueError):
+        return None
+    if elements <= 0:
+        return None
+    return Cost(flops, elements * _BYTES[kind], _PEAK_OF_TYPE[kind])
+
+
+def _product(m: int, k: int, n: int, batch: int = 1) -> tuple[float, float]:
+    return 2.0 * batch * m * k * n, float(batch) * (m * k + k * n + m * n)
+
+
+def _mm(shapes: list[Shape] | tuple[Shape, ...]) -> tuple[float, float]:
+    (m, k), (_, n) = shapes[0], shapes[1]
+    return _product(m, k, n)
+
+
+def _addmm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    return _mm(shapes[1:3])
+
+
+def _bmm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    (batch, m, k), (_, _, n) = shapes[0], shapes[1]
+    return _product(m, k, n, batch)
+
+
+def _baddbmm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    return _bmm(shapes[1:3])
+
+
+def _convolution(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    """Stride 1 and same padding are assumed where the output's size is not recorded."""
+    batch, channels, *image = shapes[0]
+    out_channels, per_group, *kernel = shapes[1]
+    if not image or not kernel:
+        raise ValueError
+    flops = 2.0 * batch * out_channels * per_group * prod(kernel) * prod(image)
+    elements = batch * channels * prod(image) + prod(shapes[1]) + batch * out_channels * prod(image)
+    return flops, float(elements)
+
+
+def _attention(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    """Not causal: twice the arithmetic of a causal one. Fused: no scores in memory."""
+    (batch, heads, queries, width), (_, _, keys, _) = shapes[0], shapes[1]
+    flops = 4.0 * batch * heads * queries * keys * width
+    return flops, float(2 * batch * heads * width * (queries + keys))
+
+
+def _elementwise(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    inputs = [prod(shape) for shape in shapes if shape]
+    return float(max(inputs)), float(sum(inputs) + max(inputs))
+
+
+def _norm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    size = prod(shapes[0])
+    return 8.0 * size, 2.0 * size
+
+
+def _reduction(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    size = prod(shapes[0])
+    return float(size), float(size)
+
+
+def _copy(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    size = prod(shapes[0])
+    return 0.0, 2.0 * size
+
+
+Rule = Callable[[tuple[Shape, ...]], tuple[float, float]]
+_RULES: dict[str, Rule] = {
+    "mm": _mm,
+    "addmm": _addmm,
+    "bmm": _bmm,
+    "baddbmm": _baddbmm,
+    "convolution": _convolution,
+    "cudnn_convolution": _convolution,
+    "_scaled_dot_product_flash_attention": _attention,
+    "_scaled_dot_product_efficient_attention": _attention,
+    "_scaled_dot_product_cudnn_attention": _attention,
+    "native_layer_norm": _norm,
+    "_fused_rms_norm": _norm,
+    "_softmax": _norm,
+    "_log_softmax": _norm,
+    "sum": _reduction,
+    "mean": _reduction,
+    "copy_": _copy,
+    **dict.fromkeys(
+        (
+            "add",
+            "add_",
+            "sub",
+            "mul",
+            "mul_",
+            "div",
+            "gelu",
+            "silu",
+            "relu",
+            "relu_",
+            "sigmoid",
+            "tanh",
+        ),
+        _elementwise,
+    ),
+}

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilotlight.insights.job import job_of
+from pilotlight.insights.roofline import COMPUTE, LATENCY, WRONG, Roofline, roofline
+from pilotlight.model.hardware import gpus
+from pilotlight.trace.operators import read_operators
+from pilotlight.trace.reader import read_traces
+
+H100 = "H100-SXM"
+
+
+def measure(path: Path, gpu: str) -> Roofline:
+    (view,) = job_of(read_traces([path]).traces).ranks
+    return roofline(view, read_operators(path), gpus()[gpu])
+
+
+def write(path: Path, kernel_us: float, size: int = 8192) -> Path:
+    args = {"Input Dims": [[size, size], [size, size]], "Input type": ["c10::BFloat16"] * 2}
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    events: list[dict[str, Any]] = [
+        {**host, "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 50, "args": args},
+        {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": 5,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20,
+         "dur": kernel_us, "args": {"correlation": 1}},
+    ]  # fmt: skip
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def test_a_good_product_is_bound_by_compute(tmp_path: Path) -> None:
+    needed_us = 2 * 8192**3 / (0.78 * 989.5e12) * 1e6
+    result = measure(write(tmp_path / "a.json", needed_us / 0.9), H100)
+    (row,) = result.rows
+    assert row.limit == COMPUTE
+    assert row.roofline_ratio == pytest.approx(0.9, rel=0.01)
+    assert result.mfu_ratio == pytest.approx(0.9 * 0.78, rel=0.01)
+    assert result.covered_ratio == 1
+
+
+def test_a_product_faster_than_the_hardware_says_that_the_model_is_wrong(tmp_path: Path) -> None:
+    (row,) = measure(write(tmp_path / "a.json", 100), H100).rows
+    assert row.limit == WRONG
+
+
+def test_a_tiny_product_is_bound_by_latency(tmp_path: Path) -> None:
+    (row,) = measure(write(tmp_path / "a.json", 5, size=64), H100).rows
+    assert (row.limit, row.reason) == (LATENCY, "too short to fill the device")
+
+
+@pytest.mark.parametrize(("name", "gpu"), [("qwen_h100", H100), ("qwen_mi300", "MI300X")])
+def test_the_real_products_lie_under_the_roof(shared_data: Path, name: str, gpu: str) -> None:
+    result = measure(shared_data / "kineto" / f"{name}.json.gz", gpu)
+    longest = result.rows[0]
+    assert longest.operator == "aten::mm"
+    assert longest.limit == COMPUTE
+    assert 0.5 < longest.roofline_ratio < 1.0
+    assert not [row for row in result.rows if row.limit == WRONG]
+    assert 0.05 < result.mfu_ratio < 0.5

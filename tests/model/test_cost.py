@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotlight.model.cost import cost_of
+from pilotlight.trace.operators import Operator
+
+BF16 = "c10::BFloat16"
+
+
+def operator(name: str, *shapes: tuple[int, ...], kind: str = BF16) -> Operator:
+    return Operator(f"aten::{name}", shapes, (kind,) * len(shapes))
+
+
+def test_a_matrix_product_costs_two_operations_a_term() -> None:
+    cost = cost_of(operator("mm", (10, 20), (20, 30)))
+    assert cost is not None
+    assert (cost.flops, cost.bytes, cost.peak) == (12_000, 2 * (200 + 600 + 300), "bf16")
+
+
+def test_the_bias_of_addmm_is_not_a_factor() -> None:
+    plain, biased = operator("mm", (8, 4), (4, 2)), operator("addmm", (2,), (8, 4), (4, 2))
+    assert cost_of(plain) == cost_of(biased)
+
+
+def test_a_batch_multiplies_the_product() -> None:
+    one, five = (
+        cost_of(operator("bmm", (1, 8, 4), (1, 4, 2))),
+        cost_of(operator("bmm", (5, 8, 4), (5, 4, 2))),
+    )
+    assert one is not None and five is not None
+    assert (five.flops, five.bytes) == (5 * one.flops, 5 * one.bytes)
+
+
+def test_fused_attention_moves_no_scores() -> None:
+    heads = ((2, 4, 100, 64),) * 3
+    cost = cost_of(operator("_scaled_dot_product_flash_attention", *heads))
+    assert cost is not None
+    assert cost.flops == 4 * 2 * 4 * 100 * 100 * 64
+    assert cost.bytes == 2 * 4 * (2 * 4 * 100 * 64)
+
+
+def test_a_pointwise_convolution_is_a_matrix_product() -> None:
+    cost = cost_of(operator("convolution", (2, 16, 5, 5), (32, 16, 1, 1), kind="float"))
+    assert cost is not None
+    assert (cost.flops, cost.peak) == (2 * 2 * 25 * 16 * 32, "fp32")
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        operator("mystery", (2, 2)),
+        operator("mm", (2, 2), (2, 2), kind="Scalar"),
+        operator("mm"),
+        operator("mm", (2, 2)),
+        operator("mm", (2, 2, 2), (2, 2)),
+        operator("add", ()),
+    ],
+)
+def test_without_a_model_or_shapes_there_is_no_cost(unknown: Operator) -> None:
+    assert cost_of(unknown) is None
+
+
+names = st.sampled_from(["mm", "addmm", "bmm", "convolution", "add", "sum", "copy_", "_softmax"])
+shapes = st.lists(st.lists(st.integers(0, 9), max_size=5).map(tuple), max_size=4)
+
+
+@given(names, shapes)
+def test_any_shapes_give_a_sensible_cost_or_none(name: str, given: list[tuple[int, ...]]) -> None:
+    cost = cost_of(operator(name, *given))
+    assert cost is None or (cost.flops >= 0 and cost.bytes > 0)
