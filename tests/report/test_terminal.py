@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 import pytest
-from example import Process, write_example, write_head
+from example import Process, write_chunk, write_example, write_head
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -77,3 +77,15 @@ def test_files_are_shown_from_their_package_on() -> None:
     assert short_file("/x/lib/site-packages/torch/nn/linear.py") == "torch/nn/linear.py"
     assert short_file("/home/me/job/train.py") == "job/train.py"
     assert short_file("train.py") == "train.py"
+
+
+def test_what_is_known_in_part_is_marked_where_it_stands(tmp_path: Path) -> None:
+    write_head(tmp_path, first_chunk=2, last_chunk=2)
+    names = {"names": [(0, 8, "forward")]}
+    window = (0, 0, 1, 0, 8, 10, 50 * MS, 5 * MS, 5 * MS)
+    histogram = (0, 0, 1, 8, 160, 10)
+    write_chunk(tmp_path / "windows", {**names, "windows": [window], "histograms": [histogram]})
+    span = (0, 100, 8, 1, 0, 25 * S, 5 * MS)
+    write_chunk(tmp_path / "detail" / "000002", {**names, "spans": [span]})
+    (line,) = [line for line in shown(tmp_path, 120).splitlines() if line.startswith("forward")]
+    assert "≥ " in line and line.count("~") == 2

@@ -194,7 +194,7 @@ def _print_ranges(report: Report, console: Console) -> None:
             times.name + partial,
             units.count(times.count),
             units.duration(times.total_ns),
-            units.duration(times.self_ns),
+            ("≥ " if times.is_estimate else "") + units.duration(times.self_ns),
             about + units.duration(times.p50_ns),
             about + units.duration(times.p95_ns),
             units.duration(times.max_ns),

@@ -63,7 +63,7 @@ table(`Functions of ${data.functions_of_threads.slice(0, 3).join(", ")}`, data.f
 ]);
 table("Ranges", data.ranges, [
   ["name", (row) => row.name + (row.partial ? ` (${count(row.partial)} partial)` : ""), true], ["count", (row) => count(row.count)], ["total", (row) => duration(row.total_ns)],
-  ["self", (row) => duration(row.self_ns)], ["p50", (row) => (row.is_estimate ? "~" : "") + duration(row.p50_ns)], ["p95", (row) => (row.is_estimate ? "~" : "") + duration(row.p95_ns)],
+  ["self", (row) => (row.is_estimate ? "≥ " : "") + duration(row.self_ns)], ["p50", (row) => (row.is_estimate ? "~" : "") + duration(row.p50_ns)], ["p95", (row) => (row.is_estimate ? "~" : "") + duration(row.p95_ns)],
   ["max", (row) => duration(row.max_ns)],
 ], "No range was annotated. In the program: with pilotlight.annotate(\"forward\"): …");
 table("Threads", data.threads, [
