@@ -63,9 +63,8 @@ MISTAKES = {
 def test_the_fuzzer_finds_a_missing_check(
     mutant: Any, run: Run, tmp_path: Path, mistake: str
 ) -> None:
-    done = fuzz(
-        run, mutant.build("drain_fuzz.cpp", *MISTAKES[mistake], "clang++", FUZZER), tmp_path
-    )
+    made = mutant.build("drain_fuzz.cpp", *MISTAKES[mistake], "clang++", FUZZER)
+    done = fuzz(run, made, tmp_path, MOST_SECONDS)
     assert done.returncode != 0, done.stderr[-4000:]
 
 
