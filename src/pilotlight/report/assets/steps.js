@@ -62,9 +62,9 @@ function stepChart() {
     }
   }
 
-  function mark(context, point, width, height) {
+  function mark(context, point, width, height, size) {
     const px = x(point.start, width), py = y(point.duration, height);
-    context.beginPath(); context.moveTo(px, py - 5); context.lineTo(px + 5, py + 4); context.lineTo(px - 5, py + 4); context.closePath();
+    context.beginPath(); context.moveTo(px, py - size); context.lineTo(px + size, py + 0.8 * size); context.lineTo(px - size, py + 0.8 * size); context.closePath();
     context.fill();
   }
 
@@ -79,7 +79,8 @@ function stepChart() {
     }
     context.globalAlpha = 1;
     context.fillStyle = colour("accent");
-    for (const point of shown) if (point.outlier) mark(context, point, width, height);
+    const outliers = shown.filter((point) => point.outlier);
+    for (const point of outliers) mark(context, point, width, height, outliers.length > 200 ? 2.5 : 5);
     if (chosen) {
       context.strokeStyle = colour("text");
       context.lineWidth = 1.5;

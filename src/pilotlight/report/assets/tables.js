@@ -50,7 +50,7 @@ document.getElementById("about").textContent = [data.job, data.state, duration(d
 table("Steps", data.steps, [
   ["rank", (row) => label(row.process), true], ["steps", (row) => count(row.count)], ["median", (row) => duration(row.median_ns)],
   ["p95", (row) => duration(row.p95_ns)], ["min", (row) => duration(row.min_ns)], ["max", (row) => duration(row.max_ns)],
-  ["outliers", (row) => count(row.outlier_count)], ["their cost", (row) => share(row.total_ns ? row.outlier_excess_ns / row.total_ns : 0)],
+  ["outliers", (row) => count(row.outlier_count)], ["cost", (row) => share(row.total_ns ? row.outlier_excess_ns / row.total_ns : 0)],
 ]);
 table("Steps that took much longer", outliers, [
   ["step", (row) => `${row.step}${row.is_first ? " (first)" : ""}`], ["rank", (row) => label(row.process)], ["after", (row) => duration(row.since_start_ns)],
