@@ -58,12 +58,14 @@ class Process:
         self.said_exit = False
         self.read = 0
         self._fill = 0.0
+        self._growth = 0.0
         self._has_rows = True
         self._base_period_ns: int | None = None
 
     @property
     def is_urgent(self) -> bool:
-        return self._fill > URGENT_RATIO
+        """Whether a ring is half full, or will be at the next poll if it goes on like this."""
+        return self._fill + self._growth > URGENT_RATIO
 
     @property
     def has_rows(self) -> bool:
@@ -88,7 +90,8 @@ class Process:
         self._fill = self.reader.fill()
         self.read += count
         self._has_rows = self._has_rows or count > 0
-        return poll_interval_ns(self._fill - before, elapsed_ns, pace)
+        self._growth = max(0.0, self._fill - before)
+        return poll_interval_ns(self._growth, elapsed_ns, pace)
 
     def finish(self, how: str, now_ns: int) -> None:
         """The process is gone or has left: takes what is still in its rings."""
