@@ -172,3 +172,10 @@ def test_the_headline_of_nothing_says_what_to_do(tmp_path: Path) -> None:
 
 def test_the_headline_says_that_a_rank_died(tmp_path: Path) -> None:
     assert "Rank 0 died." in headline(report(tmp_path, Process(0), ended="died"))
+
+
+def test_the_headline_says_that_the_command_failed(tmp_path: Path) -> None:
+    write_head(tmp_path / "failed", exit_code=1)
+    write_head(tmp_path / "killed", exit_code=None, signal=9)
+    assert "exit code 1." in headline(report_of(Recording.open(tmp_path / "failed")))
+    assert "by signal 9." in headline(report_of(Recording.open(tmp_path / "killed")))

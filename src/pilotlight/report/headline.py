@@ -64,6 +64,10 @@ def _ends(report: Report) -> list[str]:
         more = f" and {len(dead) - 4} more" if len(dead) > 4 else ""
         text = f"{names}{more} died."
         texts.append(text[0].upper() + text[1:])
+    if report.manifest.signal is not None:
+        texts.append(f"The command was ended by signal {report.manifest.signal}.")
+    elif report.manifest.exit_code:
+        texts.append(f"The command ended with exit code {report.manifest.exit_code}.")
     if report.state == "cut":
         texts.append("The recording was cut: neither the agent nor the job is alive any more.")
     if report.losses.records_dropped:
