@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.headline import headline
+from pilotlight.report.notes import garbage_notes, loss_notes, overhead_notes
 from pilotlight.report.report import ProcessFacts, Report
 from pilotlight.report.steps import Outlier, ProcessSteps
 from pilotlight.report.threads import StateTimes
@@ -34,9 +35,9 @@ def print_report(report: Report, console: Console) -> None:
     _print_counters(report, console)
     _print_processes(report, console)
     for title, lines in (
-        ("Garbage collection", _garbage(report)),
-        ("Not in these numbers", _losses(report)),
-        ("Cost of pilotlight", _overhead(report)),
+        ("Garbage collection", garbage_notes(report)),
+        ("Not in these numbers", loss_notes(report)),
+        ("Cost of pilotlight", overhead_notes(report)),
     ):
         _print_lines(console, title, lines)
 
@@ -265,78 +266,3 @@ def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:
     for line in lines:
         console.print(Padding(Text(units.printable(line)), (0, 0, 0, 2), expand=False))
     console.print()
-
-
-def _garbage(report: Report) -> list[str]:
-    if not report.garbage:
-        return ["none seen"]
-    worst = sorted(report.garbage, key=lambda times: -times.total_ns)
-    lines = []
-    for times in worst[:4]:
-        where = times.longest_since_start_ns
-        after = f", {units.duration(where)} after the start" if where is not None else ""
-        lines.append(
-            f"{report.label(times.process)}: {units.plural(times.count, 'collection')}, "
-            f"{units.duration(times.total_ns)} ({units.share(times.ratio)} of the time), "
-            f"longest {units.duration(times.longest_ns)}{after}"
-        )
-    if len(worst) > 4:
-        lines.append(f"and {len(worst) - 4} more processes")
-    return lines
-
-
-def _losses(report: Report) -> list[str]:
-    losses = report.losses
-    lines = []
-    for gap in losses.gaps[:_ROWS]:
-        begin, end = (
-            units.duration(gap.first_since_start_ns),
-            units.duration(gap.last_since_start_ns),
-        )
-        steps = f", steps {gap.first_step} to {gap.last_step}" if gap.first_step is not None else ""
-        lines.append(
-            f"{report.label(gap.process)}: {units.count(gap.count)} records between {begin} and "
-            f"{end}{steps}: {gap.reason}"
-        )
-    early = [facts for facts in report.processes if facts.detail_since_start_ns > 0 and facts.times]
-    late = [facts for facts in early if facts.detail_since_start_ns > facts.start_since_start_ns]
-    if late:
-        until = units.duration(max(facts.detail_since_start_ns for facts in late))
-        lines.append(
-            f"before {until} only sums of 10 s are kept: no threads, no self time of ranges"
-        )
-    for number, what in (
-        (losses.chunks_dropped, "chunks of detail dropped for the budget"),
-        (losses.rows_dropped, "rows dropped by the recorder"),
-        (losses.samples_torn, "samples dropped because the stack changed while it was read"),
-        (losses.passes_skipped, "rounds of the sampler left out to keep its cost down"),
-    ):
-        if number:
-            lines.append(f"{units.count(number)} {what}")
-    lines += [f"write error: {error}" for error in losses.write_errors[:_ROWS]]
-    lines += list(losses.warnings[:_ROWS])
-    if len(losses.warnings) > _ROWS:
-        lines.append(f"and {len(losses.warnings) - _ROWS} more warnings, see --json")
-    return lines or ["nothing: no record was lost"]
-
-
-def _overhead(report: Report) -> list[str]:
-    overhead = report.overhead
-    samplers = overhead.samplers
-    sampler = units.NOT_MEASURED
-    if samplers:
-        worst = max(samplers, key=lambda cost: cost.cpu_ratio)
-        slowest = min(samplers, key=lambda cost: cost.achieved_hz)
-        sampler = (
-            f"{units.share(worst.cpu_ratio)} of a core at most, "
-            f"{units.frequency(slowest.achieved_hz)} reached at least of "
-            f"{units.frequency(slowest.asked_hz)} asked"
-        )
-    agent_cpu = overhead.agent_cpu_ratio
-    memory = overhead.agent_rss_bytes
-    return [
-        f"sampler in each process: {sampler}",
-        f"agent: {units.share(agent_cpu) if agent_cpu is not None else units.NOT_MEASURED} of a "
-        f"core, memory {units.size(memory) if memory is not None else units.NOT_MEASURED}",
-        f"detail on disk: {units.size(overhead.recorded_bytes)}",
-    ]

@@ -1,0 +1,83 @@
+"""The parts of a report that are sentences: collections, losses, and what pilotlight cost."""
+
+from __future__ import annotations
+
+from pilotlight.report import units
+from pilotlight.report.report import Report
+
+_LINES = 12
+
+
+def garbage_notes(report: Report) -> list[str]:
+    if not report.garbage:
+        return ["none seen"]
+    worst = sorted(report.garbage, key=lambda times: -times.total_ns)
+    lines = []
+    for times in worst[:4]:
+        where = times.longest_since_start_ns
+        after = f", {units.duration(where)} after the start" if where is not None else ""
+        lines.append(
+            f"{report.label(times.process)}: {units.plural(times.count, 'collection')}, "
+            f"{units.duration(times.total_ns)} ({units.share(times.ratio)} of the time), "
+            f"longest {units.duration(times.longest_ns)}{after}"
+        )
+    if len(worst) > 4:
+        lines.append(f"and {len(worst) - 4} more processes")
+    return lines
+
+
+def loss_notes(report: Report) -> list[str]:
+    losses = report.losses
+    lines = []
+    for gap in losses.gaps[:_LINES]:
+        begin, end = (
+            units.duration(gap.first_since_start_ns),
+            units.duration(gap.last_since_start_ns),
+        )
+        steps = f", steps {gap.first_step} to {gap.last_step}" if gap.first_step is not None else ""
+        lines.append(
+            f"{report.label(gap.process)}: {units.count(gap.count)} records between {begin} and "
+            f"{end}{steps}: {gap.reason}"
+        )
+    early = [facts for facts in report.processes if facts.detail_since_start_ns > 0 and facts.times]
+    late = [facts for facts in early if facts.detail_since_start_ns > facts.start_since_start_ns]
+    if late:
+        until = units.duration(max(facts.detail_since_start_ns for facts in late))
+        lines.append(
+            f"before {until} only sums of 10 s are kept: no threads, no self time of ranges"
+        )
+    for number, what in (
+        (losses.chunks_dropped, "chunks of detail dropped for the budget"),
+        (losses.rows_dropped, "rows dropped by the recorder"),
+        (losses.samples_torn, "samples dropped because the stack changed while it was read"),
+        (losses.passes_skipped, "rounds of the sampler left out to keep its cost down"),
+    ):
+        if number:
+            lines.append(f"{units.count(number)} {what}")
+    lines += [f"write error: {error}" for error in losses.write_errors[:_LINES]]
+    lines += list(losses.warnings[:_LINES])
+    if len(losses.warnings) > _LINES:
+        lines.append(f"and {len(losses.warnings) - _LINES} more warnings, see --json")
+    return lines or ["nothing: no record was lost"]
+
+
+def overhead_notes(report: Report) -> list[str]:
+    overhead = report.overhead
+    samplers = overhead.samplers
+    sampler = units.NOT_MEASURED
+    if samplers:
+        worst = max(samplers, key=lambda cost: cost.cpu_ratio)
+        slowest = min(samplers, key=lambda cost: cost.achieved_hz)
+        sampler = (
+            f"{units.share(worst.cpu_ratio)} of a core at most, "
+            f"{units.frequency(slowest.achieved_hz)} reached at least of "
+            f"{units.frequency(slowest.asked_hz)} asked"
+        )
+    agent_cpu = overhead.agent_cpu_ratio
+    memory = overhead.agent_rss_bytes
+    return [
+        f"sampler in each process: {sampler}",
+        f"agent: {units.share(agent_cpu) if agent_cpu is not None else units.NOT_MEASURED} of a "
+        f"core, memory {units.size(memory) if memory is not None else units.NOT_MEASURED}",
+        f"detail on disk: {units.size(overhead.recorded_bytes)}",
+    ]
