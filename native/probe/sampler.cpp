@@ -54,6 +54,10 @@ struct Sampler::State {
   uint32_t own_tid = 0;
   Chain chain;
   ThreadRef refs[ThreadTable::kMaxThreads];
+  // The moving thread that was fetched with the frozen ones, and where.
+  ThreadEntry* fetched_moving = nullptr;
+  uint32_t fetched_place = 0;
+  bool read_after_fetch = false;  // something of a frozen thread, so the lock has to be asked again
   uint32_t frozens = 0;
   uint32_t movings = 0;
   ThreadEntry* frozen[ThreadTable::kMaxThreads];
@@ -67,7 +71,8 @@ struct Sampler::State {
   void write(ThreadEntry* entry, uint8_t flags) noexcept;
   void name(ThreadEntry* entry) noexcept;
   void sort(const ThreadList& list) noexcept;
-  void read_all_frozen() noexcept;
+  bool read_all_frozen(const ThreadList& list) noexcept;
+  uint32_t add_moving(StackWalker::Want* wants, uint32_t count) noexcept;
   GilAddresses gil_addresses(const ThreadEntry& entry) const noexcept;
   bool is_resting(ThreadEntry* entry) noexcept;
 };
@@ -98,7 +103,9 @@ bool Sampler::State::read_frozen(uint32_t place, ThreadEntry* entry) noexcept {
   entry->has_stack = false;
   if (!walker.walk(place, &entry->hint, &chain, &late)) return false;
   uint32_t stack = 0;
-  if (interner.intern(chain, epoch, &stack) == Interned::kBroken) return false;
+  Interned interned = interner.intern(chain, epoch, &stack);
+  if (interned == Interned::kBroken) return false;
+  if (late || interned == Interned::kFresh) read_after_fetch = true;
   keep(entry, stack);
   return true;
 }
@@ -107,7 +114,8 @@ bool Sampler::State::read_sleeping(ThreadEntry* entry) noexcept {
   entry->cpu_ns = thread_cpu_ns(entry->ref.tid);
   StackWalker::Want want = {entry->ref, &entry->hint};
   want.thread.copy = nullptr;
-  walker.fetch(&want, 1);
+  Gil after;
+  walker.fetch(&want, 1, &after);
   return entry->cpu_ns != 0 && read_frozen(0, entry) &&
          thread_cpu_ns(entry->ref.tid) == entry->cpu_ns;
 }
@@ -118,7 +126,9 @@ bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
   for (int round = 0; round < kMaxRounds; round++) {
     uint32_t stack = 0;
     if (round > 0) epoch++;
-    if (!snapshot.take(&walker, entry->ref, &entry->hint, &chain)) return false;
+    bool is_here = round == 0 && entry == fetched_moving &&
+                   snapshot.take_fetched(&walker, fetched_place, &entry->hint, &chain);
+    if (!is_here && !snapshot.take(&walker, entry->ref, &entry->hint, &chain)) return false;
     switch (interner.intern(chain, epoch, &stack)) {
       case Interned::kKnown:
         keep(entry, stack);
@@ -188,15 +198,20 @@ void Sampler::State::sort(const ThreadList& list) noexcept {
   }
 }
 
-// Reads all frozen threads; those that make trouble are read again as moving ones.
-void Sampler::State::read_all_frozen() noexcept {
+// Reads all frozen threads; those that make trouble are read again as moving ones. True: the lock
+// shows that they were frozen all the while.
+bool Sampler::State::read_all_frozen(const ThreadList& list) noexcept {
   uint32_t kept = 0;
+  Gil after = {};
+  read_after_fetch = frozens > StackWalker::kMaxFetched;
   for (uint32_t from = 0; from < frozens;) {
     StackWalker::Want wants[StackWalker::kMaxFetched];
     uint32_t count = std::min(frozens - from, StackWalker::kMaxFetched);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
       wants[i] = {frozen[from + i]->ref, &frozen[from + i]->hint};
-    count = walker.fetch(wants, count);
+    }
+    count = walker.fetch(wants, add_moving(wants, count), &after);
+    count = std::min(count, frozens - from);
     for (uint32_t i = 0; i < count; i++) {
       ThreadEntry* entry = frozen[from + i];
       if (read_frozen(i, entry)) {
@@ -206,8 +221,27 @@ void Sampler::State::read_all_frozen() noexcept {
       }
     }
     from += count;
+    if (from < frozens) read_after_fetch = true;
   }
   frozens = kept;
+  if (kept == 0) return false;
+  if (read_after_fetch && !walker.read_gil(refs[0].gil, &after)) return false;
+  return list.gil == after;
+}
+
+// If there is room, the thread that holds the lock is fetched together with the frozen ones.
+uint32_t Sampler::State::add_moving(StackWalker::Want* wants, uint32_t count) noexcept {
+  fetched_moving = nullptr;
+  bool fits = movings == 1 && moving[0]->state == ThreadState::kRunning &&
+              count + StackSnapshot::kWalks <= StackWalker::kMaxFetched;
+  if (!fits) return count;
+  fetched_moving = moving[0];
+  fetched_place = count;
+  const ThreadRef& ref = moving[0]->ref;
+  for (uint32_t i = 0; i < StackSnapshot::kWalks; i++) {
+    wants[count++] = {{ref.address, ref.gil, ref.tid, nullptr}, &moving[0]->hint};
+  }
+  return count;
 }
 
 void Sampler::State::pass() noexcept {
@@ -218,21 +252,25 @@ void Sampler::State::pass() noexcept {
   ThreadList list = walker.threads(refs, ThreadTable::kMaxThreads);
   counts.torn += list.total - list.count;
   sort(list);
-  read_all_frozen();
-  Gil after = {};
-  bool held = frozens != 0 && walker.read_gil(refs[0].gil, &after) && list.gil == after;
+  fetched_moving = nullptr;
+  bool held = read_all_frozen(list);
+  // The moving one that was fetched first, before its copy is overwritten.
+  for (uint32_t i = 0; i < movings; i++) {
+    if (i > 0) epoch++;
+    if (read_moving(moving[i])) {
+      write(moving[i], 0);
+    } else {
+      counts.torn++;
+    }
+  }
   for (uint32_t i = 0; i < frozens; i++) {
     if (held) {
       write(frozen[i], 0);
-    } else {
-      moving[movings++] = frozen[i];
+      continue;
     }
-  }
-  for (uint32_t i = 0; i < movings; i++) {
-    // Code that frozen threads run is alive; only then need it not be looked at again.
-    if (i > 0 || !held) epoch++;
-    if (read_moving(moving[i])) {
-      write(moving[i], 0);
+    epoch++;
+    if (read_moving(frozen[i])) {
+      write(frozen[i], 0);
     } else {
       counts.torn++;
     }

@@ -13,7 +13,7 @@ constexpr uint32_t kStacks = 1 << 14;
 constexpr uint32_t kPaths = 1 << 10;
 constexpr uint32_t kProbes = 8;
 // A code object that was the same this often has its texts compared only now and then.
-constexpr uint32_t kYoungChecks = 256;
+constexpr uint32_t kYoungChecks = 32;
 constexpr uint32_t kOldPeriod = 16;
 
 uint32_t slot_of(uint64_t key, uint32_t slots) noexcept {

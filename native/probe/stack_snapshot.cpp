@@ -88,19 +88,13 @@ bool StackSnapshot::add(const Chain& walk, Chain* out) noexcept {
   return ++walks_ == kWalks;
 }
 
-// All walks in one system call, if what they need is known beforehand.
-bool StackSnapshot::take_at_once(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
+bool StackSnapshot::take_fetched(StackWalker* walker, uint32_t place, WalkHint* hint,
                                  Chain* out) noexcept {
-  StackWalker::Want wants[kWalks];
-  // Without the copy of the listing: each walk reads all by itself.
-  for (auto& want : wants) want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
-  if ((3 + hint->strays) * kWalks > ProcessMemory::kMaxSpans) return false;
   walks_ = 0;
-  uint32_t fetched = walker->fetch(wants, kWalks);
-  for (uint32_t i = 0; i < fetched; i++) {
+  for (uint32_t i = 0; i < kWalks; i++) {
     bool late = false;
     // A walk that read more after the fetch does not lie before the next one any more.
-    if (!walker->walk(i, hint, &walk_, &late) || late) return false;
+    if (!walker->walk(place + i, hint, &walk_, &late) || late) return false;
     if (add(walk_, out)) return true;
   }
   return false;
@@ -108,12 +102,17 @@ bool StackSnapshot::take_at_once(StackWalker* walker, const ThreadRef& thread, W
 
 bool StackSnapshot::take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
                          Chain* out) noexcept {
-  if (take_at_once(walker, thread, hint, out)) return true;
+  // Without the copy of the listing: each walk reads all by itself.
+  StackWalker::Want wants[kWalks];
+  for (auto& want : wants) want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
+  Gil after;
+  if (walker->fetch(wants, kWalks, &after) == kWalks && take_fetched(walker, 0, hint, out)) {
+    return true;
+  }
   walks_ = 0;
   for (uint32_t tries = 0; tries < kMaxTries; tries++) {
-    StackWalker::Want want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
     bool late = false;
-    walker->fetch(&want, 1);
+    walker->fetch(wants, 1, &after);
     if (walker->walk(0, hint, &walk_, &late) && add(walk_, out)) return true;
   }
   return false;

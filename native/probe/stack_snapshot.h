@@ -20,13 +20,15 @@ class StackSnapshot {
   static constexpr uint32_t kWalks = 4;
   static constexpr uint32_t kMaxTries = 12;
 
-  // The stack that several walks in a row have in common. False: torn, there is none.
+  // The stack that kWalks walks in a row have in common. They were fetched together, the first at
+  // `place`. False: they do not show one.
+  bool take_fetched(StackWalker* walker, uint32_t place, WalkHint* hint, Chain* out) noexcept;
+
+  // The same, fetched here. False: torn, there is none.
   bool take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint, Chain* out) noexcept;
 
  private:
   bool add(const Chain& walk, Chain* out) noexcept;
-  bool take_at_once(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
-                    Chain* out) noexcept;
 
   uint32_t walks_ = 0;
   Chain walk_;

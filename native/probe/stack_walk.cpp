@@ -208,15 +208,21 @@ uint32_t StackWalker::span_fetch(const Want& want, Fetched* to, Span* spans) con
   return count;
 }
 
-uint32_t StackWalker::fetch(const Want* wants, uint32_t count) noexcept {
+uint32_t StackWalker::fetch(const Want* wants, uint32_t count, Gil* after) noexcept {
   Span spans[ProcessMemory::kMaxSpans];
   uint32_t used = 0;
   uint32_t fetched = 0;
   for (; fetched < count && fetched < kMaxFetched; fetched++) {
-    if (used + 3 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) break;
+    if (used + 4 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) break;
     used += span_fetch(wants[fetched], &copies_->fetched[fetched], spans + used);
   }
-  if (memory_.read_all(spans, used)) return fetched;
+  unsigned char gil_bytes[kMaxGilBytes] = {};
+  *after = {};
+  spans[used++] = {gil_address_, gil_bytes, gil_bytes_};
+  if (memory_.read_all(spans, used)) {
+    *after = gil_in(gil_bytes);
+    return fetched;
+  }
   // An address of last time is gone: one by one, and without hints where they are wrong.
   for (uint32_t i = 0; i < fetched; i++) {
     Fetched* to = &copies_->fetched[i];

@@ -99,14 +99,14 @@ class StackWalker {
   // All threads of all interpreters, at most `capacity`.
   ThreadList threads(ThreadRef* out, uint32_t capacity) noexcept;
 
-  // Copies for some walks at once what their hints say, one after the other in one system call.
-  // Returns for how many of them there was room.
+  // Copies for some walks at once what their hints say, one after the other in one system call, and
+  // then the lock. Returns for how many of them there was room.
   static constexpr uint32_t kMaxFetched = 8;
   struct Want {
     ThreadRef thread;
     WalkHint* hint;
   };
-  uint32_t fetch(const Want* wants, uint32_t count) noexcept;
+  uint32_t fetch(const Want* wants, uint32_t count, Gil* after) noexcept;
 
   // The walk of the thread in the given place of the last fetch. What its hint did not cover is
   // read now; `*late` says so. False: a read failed or a link led nowhere.
