@@ -11,6 +11,7 @@
 //            sleeps, its CPU time shows that it still did after the walk.
 #include "probe/sampler.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,6 +35,14 @@ constexpr int64_t kNameCheckNs = 10'000'000'000;
 constexpr int kMaxRounds = 3;
 
 static_assert(sizeof(PythonLayout) == kWalkOffsets * sizeof(uint32_t));
+
+// 3.10: the place behind a pthread_t was found on another thread; it must be right on this one too.
+bool finds_own_tid(const StackWalker& walker, uint32_t own_tid) noexcept {
+  if (walker.at(kPthreadTid) == 0) return true;
+  uint32_t tid = 0;
+  uint64_t place = static_cast<uint64_t>(pthread_self()) + walker.at(kPthreadTid);
+  return walker.memory().read(place, &tid, sizeof(tid)) && tid == own_tid;
+}
 
 const char* refusal = "describe_python() was not called";
 
@@ -296,6 +305,10 @@ bool Sampler::open(const PythonInfo& python, Definitions* definitions, RingWrite
   bool opened =
       state.walker.open(getpid(), python) && state.interner.open(state.walker, definitions);
   if (!opened) refusal = "the layout of this Python makes no sense";
+  if (opened && !finds_own_tid(state.walker, state.own_tid)) {
+    refusal = "the numbers of this Python's threads cannot be found";
+    opened = false;
+  }
   return opened;
 }
 
