@@ -74,8 +74,8 @@ def drained_share(descriptor: int) -> float:
     read = process.read - before
     losses = reader.losses()
     print(f"read {read} in {wall_ns / 1e9:.1f} s, {cpu_ns / read:.1f} ns each; {losses}")
-    if read < 0.9 * RATE * SECONDS or losses["dropped"] > 0:
-        raise SystemExit("the producer did not get its rate, or the reader did not keep up")
+    if read < 0.9 * RATE * SECONDS:
+        raise SystemExit("too few records were read to measure their cost")
     return cpu_ns / wall_ns
 
 
