@@ -130,7 +130,7 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
         ring.has_step = false;
         ring.thread = thread.tid;
       }
-      return describe_thread(thread.tid, header.id);
+      return describe_thread(thread.tid, header.id, now);
     }
     case RecordType::kGap: {
       Gap gap;
@@ -212,12 +212,17 @@ void Reader::sample(const RecordHeader& header, const char* bytes) {
   live_.state_ns[state] += static_cast<uint64_t>(weight);
 }
 
-void Reader::describe_thread(uint32_t thread, uint32_t name) {
+void Reader::describe_thread(uint32_t thread, uint32_t name, int64_t time_ns) {
   auto known = thread_names_.find(thread);
-  if (known != thread_names_.end() && known->second == name) return;
+  // Rings are read one after the other, so an older name may come after a newer one.
+  if (known != thread_names_.end()) {
+    if (time_ns < known->second.time_ns) return;
+    known->second.time_ns = time_ns;
+    if (known->second.name == name) return;
+  }
   // A process that keeps making threads: forget the names, they are only repeated then.
   if (thread_names_.size() >= kMaxThreadNames) thread_names_.clear();
-  thread_names_[thread] = name;
+  thread_names_[thread] = {name, time_ns};
   rows_.threads.push_back({thread, name});
   window_threads_.push_back({thread, name});
 }
@@ -299,7 +304,7 @@ WindowRows Reader::take_windows(int64_t until_ns) {
 
 void Reader::new_chunk() {
   rows_.threads.clear();
-  for (auto [thread, name] : thread_names_) rows_.threads.push_back({thread, name});
+  for (const auto& [thread, known] : thread_names_) rows_.threads.push_back({thread, known.name});
 }
 
 bool Reader::commit() noexcept {

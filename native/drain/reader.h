@@ -110,7 +110,7 @@ class Reader {
   void close_range(RingProgress& ring, int64_t now_ns, uint8_t flags);
   void begin_step(RingProgress& ring, int64_t step, int64_t now_ns);
   void sample(const RecordHeader& header, const char* bytes);
-  void describe_thread(uint32_t thread, uint32_t name);
+  void describe_thread(uint32_t thread, uint32_t name, int64_t time_ns);
   void process_mark(const RingProgress& ring, const RecordHeader& header, const char* bytes);
   void residual_gaps();
   void residual_gap(uint32_t ring, GapReason reason, uint64_t total, uint64_t* known);
@@ -131,7 +131,11 @@ class Reader {
   std::vector<ThreadRow> window_threads_;
   Sums sums_;
   Live live_;
-  std::unordered_map<uint32_t, uint32_t> thread_names_;
+  struct ThreadName {
+    uint32_t name;
+    int64_t time_ns;
+  };
+  std::unordered_map<uint32_t, ThreadName> thread_names_;
   bool exited_ = false;
   bool finished_ = false;
   uint64_t unmatched_ = 0;

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kSecondNs = 1000000000;
 constexpr int64_t kMaxPeriodNs = kSecondNs;
+// At most this often the interpreter is asked for the names of new threads.
+constexpr int64_t kAskNs = kSecondNs / 10;
 // Of one core, for the probe's own thread. Above it the period grows, well below it shrinks back.
 constexpr double kCpuCeilingRatio = 0.01;
 
@@ -190,6 +192,7 @@ void Probe::loop() noexcept {
     bool sampling = sampling_ && period != 0 && collecting();
     if (sampling && now >= next_pass_ns_) {
       sampler_.pass();
+      ask_for_names(now);
       // Spread over half a period either way, so that work with a rhythm of its own is not always
       // met at the same beat.
       random_ ^= random_ << 13;
@@ -210,6 +213,14 @@ void Probe::loop() noexcept {
       while (link_.receive(&control, clock_ns(CLOCK_MONOTONIC))) handle(control);
     }
   }
+}
+
+void Probe::ask_for_names(int64_t now_ns) noexcept {
+  uint32_t named = sampler_.counts().named;
+  if (named == asked_named_ || now_ns - asked_ns_ < kAskNs || on_new_threads_ == nullptr) return;
+  asked_named_ = named;
+  asked_ns_ = now_ns;
+  on_new_threads_();
 }
 
 bool Probe::connect() noexcept {
@@ -279,7 +290,6 @@ void Probe::second(int64_t now_ns) noexcept {
     }
     period_ns_.store(period, std::memory_order_relaxed);
   }
-  if (counts.named != reported_.named && on_new_threads_ != nullptr) on_new_threads_();
   reported_ = counts;
   cpu_ns_ = cpu;
   last_second_ns_ = now_ns;

@@ -76,6 +76,7 @@ class Probe {
   void loop() noexcept;
   void handle(const Control& control) noexcept;
   void second(int64_t now_ns) noexcept;
+  void ask_for_names(int64_t now_ns) noexcept;
   void pause() noexcept;
   void resume() noexcept;
 
@@ -105,6 +106,8 @@ class Probe {
   int64_t last_second_ns_ = 0;
   int64_t cpu_ns_ = 0;
   SamplerCounts reported_ = {};
+  uint32_t asked_named_ = 0;
+  int64_t asked_ns_ = 0;
   uint32_t random_ = 1;
 };
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotlight.client import Client
-from pilotlight.errors import PilotlightError, UsageError
+from pilotlight.errors import AgentError, PilotlightError, UsageError
 from pilotlight.launch import Ended, JobProcess, StartFailed, split_command
 
 # How long the end of a job waits for its recording to be closed.
@@ -148,14 +148,22 @@ def _close_recording(
 ) -> None:
     """Nothing here may change how the command ends for whoever called us."""
     try:
-        with client:
-            summary = client.ask(
-                "finish",
-                timeout_s=_FINISH_TIMEOUT_S,
-                job=job,
-                exit_code=ended.exit_code,
-                signal=ended.signal,
-            )
+        try:
+            summary = _finish(client, job, ended)
+        except AgentError:
+            # The agent was replaced meanwhile; the new one has taken the recording over.
+            summary = _finish(Client(), job, ended)
         voice.summary(output, summary)
     except Exception as error:
         voice.say(f"the recording was not closed: {error}; it can be read up to here")
+
+
+def _finish(client: Client, job: str, ended: Ended) -> dict[str, Any]:
+    with client:
+        return client.ask(
+            "finish",
+            timeout_s=_FINISH_TIMEOUT_S,
+            job=job,
+            exit_code=ended.exit_code,
+            signal=ended.signal,
+        )
