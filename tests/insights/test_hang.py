@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,13 @@ def test_a_rank_that_is_late_because_it_waits_itself_is_not_at_fault() -> None:
         dump(3, {"world": (8, 7)}, operation("world", 8)),
     )
     assert found == {2: NOT_ENTERED}
+
+
+def test_a_group_without_a_list_of_members_consists_of_those_that_use_it() -> None:
+    waiting = [dump(r, {"world": (8, 7)}, operation("world", 8)) for r in (0, 1, 3)]
+    dumps = [*waiting, dump(2, {"world": (7, 7)})]
+    bare = [replace(d, groups={"world": replace(d.groups["world"], ranks=())}) for d in dumps]
+    assert at_fault(*bare) == {2: NOT_ENTERED}
 
 
 def test_a_rank_without_a_dump_that_others_wait_for_is_at_fault() -> None:

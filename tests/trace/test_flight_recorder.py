@@ -60,6 +60,20 @@ def test_finished_operations_are_not_pending(tmp_path: Path) -> None:
     assert read_dumps(tmp_path).dumps[0].pending == ()
 
 
+def test_a_dump_without_a_status_counts_its_entries(tmp_path: Path) -> None:
+    done = {**ENTRY, "collective_seq_id": 7, "state": "completed"}
+    write(tmp_path, "_dump_0", {**DUMP, "pg_status": {}, "entries": [done, ENTRY]})
+    group = read_dumps(tmp_path).dumps[0].groups["35"]
+    assert (group.enqueued, group.completed, group.ranks) == (8, 7, (0, 1))
+
+
+def test_an_old_dump_with_numbered_groups_is_read(tmp_path: Path) -> None:
+    entry = {"pg_id": 0, "seq_id": 4, "profiling_name": "nccl:all_reduce", "state": "scheduled"}
+    write(tmp_path, "_dump_0", {"version": "1.1", "pg_config": {}, "entries": [entry]})
+    (dump,) = read_dumps(tmp_path).dumps
+    assert [(operation.group, operation.sequence) for operation in dump.pending] == [("0", 4)]
+
+
 class _Attack:
     def __reduce__(self) -> Any:
         return os.system, ("echo attacked",)

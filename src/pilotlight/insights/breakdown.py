@@ -16,7 +16,6 @@ from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
 
 LAUNCH_LATENCY_NS = 10_000
 DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
-_LOADER = re.compile(r"dataloader|data_loader")
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
 )
@@ -134,9 +133,14 @@ def idle_causes(
 
 
 def loader_waits(trace: Trace) -> Intervals:
-    mask = _named(trace, lambda name: len(name) < 200 and _LOADER.search(name.lower()) is not None)
+    mask = _named(trace, _is_loader)
     host = np.isin(trace.spans.kind, (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER))
     return _union(trace.spans.take(mask[trace.spans.name] & host))
+
+
+def _is_loader(name: str) -> bool:
+    start = name[:200].lower()
+    return "dataloader" in start or "data_loader" in start
 
 
 def sync_calls(trace: Trace) -> Spans:

@@ -115,6 +115,9 @@ def _scene(dumps: Sequence[Dump]) -> _Scene:
             else:
                 key = (dump.rank, operation.group, operation.sequence)
                 scene.operations.setdefault(key, operation)
+    for name, states in scene.states.items():
+        # Without a list of members those that use a group are its members.
+        scene.ranks[name] = scene.ranks[name] or tuple(sorted(states))
     return scene
 
 

@@ -154,11 +154,7 @@ def _dump(value: Any, source: str, rank: int) -> Dump:
         raise TypeError("entries is no list")
     configured = value["pg_config"]
     status = value.get("pg_status") or {}
-    known = {
-        str(entry["pg_id"]): str(entry["process_group"][0])
-        for entry in entries
-        if "pg_id" in entry and entry.get("process_group")
-    }
+    known = {str(entry["pg_id"]): _group(entry) for entry in entries if "pg_id" in entry}
     name_of = _group_names(list(status), list(configured), known)
     groups = {}
     for key, name in name_of.items():
@@ -170,8 +166,35 @@ def _dump(value: Any, source: str, rank: int) -> Dump:
             int(status[key]["last_enqueued_collective"]),
             int(status[key]["last_completed_collective"]),
         )
+    for name, (enqueued, completed) in _counted(entries).items():
+        if name not in groups:
+            config = configured.get(name, {})
+            ranks = _rank_list(config.get("ranks", "[]"))
+            description = str(config.get("desc", ""))
+            groups[name] = Group(name, description, ranks, enqueued, completed)
     pending = tuple(_operation(entry) for entry in entries if _is_pending(entry))
     return Dump(source, rank, str(value.get("version", "")), groups, pending)
+
+
+def _group(entry: Any) -> str:
+    """The name of the entry's group; dumps before version 2.4 have only its number."""
+    group = entry.get("process_group")
+    if isinstance(group, (list, tuple)) and group:
+        return str(group[0])
+    return str(group if group else entry["pg_id"])
+
+
+def _counted(entries: list[Any]) -> dict[str, tuple[int, int]]:
+    """Last entered and last finished collective of each group, for dumps without a status."""
+    found: dict[str, tuple[int, int]] = {}
+    for entry in entries:
+        if entry.get("is_p2p", False):
+            continue
+        sequence = int(entry.get("collective_seq_id", entry.get("seq_id", 0)))
+        entered, finished = found.get(_group(entry), (sequence, sequence - 1))
+        done = not _is_pending(entry)
+        found[_group(entry)] = max(entered, sequence), max(finished, sequence if done else finished)
+    return found
 
 
 def _group_names(
@@ -201,9 +224,10 @@ def _is_pending(entry: Any) -> bool:
 
 def _operation(entry: Any) -> Operation:
     is_p2p = bool(entry.get("is_p2p", False))
-    sequence = entry["p2p_seq_id"] if is_p2p else entry["collective_seq_id"]
+    old = entry.get("seq_id", 0)
+    sequence = entry.get("p2p_seq_id" if is_p2p else "collective_seq_id", old)
     return Operation(
-        str(entry["process_group"][0]),
+        _group(entry),
         int(sequence),
         str(entry["profiling_name"])[:200],
         is_p2p,
