@@ -33,6 +33,7 @@ constexpr uint8_t kFlagNotRead = 2;
 constexpr uint8_t kFlagOtherThread = 1;  // of a Thread record: does not change the ring's owner
 constexpr int64_t kNameCheckNs = 10'000'000'000;
 constexpr int kMaxRounds = 3;
+constexpr uint64_t kStatePasses = 4;
 
 static_assert(sizeof(PythonLayout) == kWalkOffsets * sizeof(uint32_t));
 
@@ -84,6 +85,10 @@ struct Sampler::State {
   uint32_t add_moving(StackWalker::Want* wants, uint32_t count) noexcept;
   GilAddresses gil_addresses(const ThreadEntry& entry) const noexcept;
   bool is_resting(ThreadEntry* entry) noexcept;
+  void tell_state(ThreadEntry* entry, bool is_frozen, bool contended) noexcept;
+
+  uint32_t last_waiters = 0;  // threads that waited for the lock in the last pass
+  uint64_t last_switches = 0;
 };
 
 GilAddresses Sampler::State::gil_addresses(const ThreadEntry& entry) const noexcept {
@@ -187,6 +192,8 @@ void Sampler::State::write(ThreadEntry* entry, uint8_t flags) noexcept {
 // Sorts the threads into frozen and moving ones; those that rest are done with.
 void Sampler::State::sort(const ThreadList& list) noexcept {
   frozens = movings = 0;
+  uint32_t waiters = 0;
+  bool contended = list.has_gil && last_waiters != 0 && list.gil.switches != last_switches;
   for (uint32_t i = 0; i < list.count; i++) {
     if (refs[i].tid == 0 || refs[i].tid == own_tid) continue;
     ThreadEntry* entry = threads.find(refs[i], passes);
@@ -198,13 +205,28 @@ void Sampler::State::sort(const ThreadList& list) noexcept {
       write(entry, kFlagNotRead);
       continue;
     }
-    entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
-    if (list.has_gil && refs[i].gil == refs[0].gil && refs[i].address != list.gil.holder) {
-      frozen[frozens++] = entry;
-    } else {
-      moving[movings++] = entry;
-    }
+    bool is_frozen =
+        list.has_gil && refs[i].gil == refs[0].gil && refs[i].address != list.gil.holder;
+    tell_state(entry, is_frozen, contended);
+    waiters += entry->state == ThreadState::kGilWait;
+    (is_frozen ? frozen[frozens++] : moving[movings++]) = entry;
   }
+  last_waiters = waiters;
+  last_switches = list.gil.switches;
+}
+
+// The kernel's file of a thread is the dearest thing in a pass. Threads that contend for the lock
+// wait for nearly all of the time that they do not hold it, so what was read a few passes ago is
+// held; and as long as others wait for the lock and it changes hands, its holder runs.
+void Sampler::State::tell_state(ThreadEntry* entry, bool is_frozen, bool contended) noexcept {
+  bool is_fresh = passes - entry->state_pass < kStatePasses;
+  if (is_frozen && is_fresh && entry->state == ThreadState::kGilWait) return;
+  if (!is_frozen && contended) {
+    entry->state = ThreadState::kRunning;
+    return;
+  }
+  entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
+  entry->state_pass = passes;
 }
 
 // Reads all frozen threads; those that make trouble are read again as moving ones. True: the lock

@@ -20,6 +20,7 @@ struct ThreadEntry {
   bool has_stack = false;   // stack, flags and state describe the thread as of cpu_ns
   bool has_frames = false;  // else it runs no Python code
   ThreadState state = ThreadState::kUnknown;
+  uint64_t state_pass = 0;  // in which the kernel was asked for it
   ThreadStateFile file;
   WalkHint hint = {};
 };
