@@ -99,14 +99,22 @@ def folders(data: Path, scratch: Path) -> dict[str, Path]:
     return found
 
 
-def simulated_ranks(folder: Path, ranks: int) -> None:
-    from pilotlight.simulate.job import JobShape
-    from pilotlight.simulate.run import simulate
-    from pilotlight.trace.kineto_writer import write_kineto
+SIMULATION = """
+import sys
+from pathlib import Path
+from pilotlight.simulate.job import JobShape
+from pilotlight.simulate.run import simulate
+from pilotlight.trace.kineto_writer import write_kineto
+folder = Path(sys.argv[1])
+folder.mkdir()
+for trace in simulate(JobShape(ranks=int(sys.argv[2]), steps=10, layers=24)):
+    write_kineto(trace, folder / f"rank{trace.rank}.json.gz")
+"""
 
-    folder.mkdir()
-    for trace in simulate(JobShape(ranks=ranks, steps=10, layers=24)):
-        write_kineto(trace, folder / f"rank{trace.rank}.json.gz")
+
+def simulated_ranks(folder: Path, ranks: int) -> None:
+    """In a process of its own: the peak memory of this one is inherited by those measured."""
+    subprocess.run([sys.executable, "-c", SIMULATION, str(folder), str(ranks)], check=True)
 
 
 def big_trace(data: Path, path: Path, megabytes: int) -> None:
