@@ -59,15 +59,19 @@ void Reader::resume(uint32_t ring, const RingProgress& progress) {
   progress_[ring] = progress;
   if (progress_[ring].open.size() > kMaxOpenRanges) progress_[ring].open.resize(kMaxOpenRanges);
   taken_[ring] = progress_[ring];
+  used_ |= uint64_t{1} << ring;
 }
 
 uint64_t Reader::read() {
   if (clock_ != &stated_) clock_->refresh();
   uint64_t count = 0;
   for (uint32_t i = 0; i < view_.header().ring_count; i++) {
-    count += rings_[i].read(
+    uint64_t found = rings_[i].read(
         scratch_, [&](const RecordHeader& header, const char* bytes) { record(i, header, bytes); });
+    if (found == 0 && !rings_[i].quarantined()) continue;
     progress_[i].position = rings_[i].position();
+    used_ |= uint64_t{1} << i;
+    count += found;
   }
   residual_gaps();
   live_.read += count;
@@ -162,6 +166,7 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
 }
 
 void Reader::end_range(RingProgress& ring, uint32_t name, int64_t now_ns) {
+  if (!ring.open.empty() && ring.open.back().name == name) return close_range(ring, now_ns, 0);
   size_t depth = ring.open.size();
   while (depth > 0 && ring.open[depth - 1].name != name) depth--;
   if (depth == 0) {
@@ -251,8 +256,7 @@ void Reader::residual_gap(uint32_t ring, GapReason reason, uint64_t total, uint6
 
 // Losses that no gap record tells of: the ring never had room again, or there is no ring.
 void Reader::residual_gaps() {
-  const SegmentHeader& h = view_.header();
-  for (uint32_t i = 0; i < h.ring_count; i++) {
+  for_used([&](uint32_t i) {
     RingProgress& ring = progress_[i];
     residual_gap(i, kGapNested, rings_[i].nested(), &ring.known_nested);
     if (finished_) residual_gap(i, kGapFull, rings_[i].drops(), &ring.known_full);
@@ -261,7 +265,7 @@ void Reader::residual_gaps() {
       uint64_t most = rings_[i].held(rings_[i].position()) / kRecordAlign;
       residual_gap(i, kGapQuarantined, std::max<uint64_t>(most, 1), &ring.known_quarantined);
     }
-  }
+  });
   residual_gap(0, kGapNoRing, view_.load64(offsetof(SegmentHeader, drops_no_ring)),
                &known_.no_ring);
   residual_gap(0, kGapDefinitions, view_.load64(offsetof(SegmentHeader, definitions_lost)),
@@ -270,10 +274,9 @@ void Reader::residual_gaps() {
 
 double Reader::fill() const noexcept {
   uint64_t most = 0;
-  for (uint32_t i = 0; i < view_.header().ring_count; i++) {
-    if (rings_[i].quarantined()) continue;
-    most = std::max(most, rings_[i].held(view_.tail(i)));
-  }
+  for_used([&](uint32_t i) {
+    if (!rings_[i].quarantined()) most = std::max(most, rings_[i].held(view_.tail(i)));
+  });
   return static_cast<double>(most) / static_cast<double>(view_.header().ring_bytes);
 }
 
@@ -288,9 +291,13 @@ void Reader::finish(int64_t time_ns) {
 }
 
 Rows Reader::take() {
-  Rows rows = std::move(rows_);
-  rows_ = {};
-  taken_ = progress_;
+  Rows rows;
+  // Room for as many again: the next second is likely to bring as much as the last.
+  rows.spans.reserve(rows_.spans.size());
+  rows.samples.reserve(rows_.samples.size());
+  rows.counters.reserve(rows_.counters.size());
+  std::swap(rows, rows_);
+  for_used([&](uint32_t i) { taken_[i] = progress_[i]; });
   return rows;
 }
 
@@ -309,7 +316,7 @@ void Reader::new_chunk() {
 
 bool Reader::commit() noexcept {
   if (epoch_ == 0 || !view_.owned_by(epoch_)) return false;
-  for (uint32_t i = 0; i < view_.header().ring_count; i++) view_.set_tail(i, taken_[i].position);
+  for_used([&](uint32_t i) { view_.set_tail(i, taken_[i].position); });
   return true;
 }
 
@@ -323,7 +330,7 @@ Losses Reader::losses() const noexcept {
   losses.no_ring = view_.load64(offsetof(SegmentHeader, drops_no_ring));
   losses.definitions_lost = view_.load64(offsetof(SegmentHeader, definitions_lost));
   losses.unmatched = unmatched_;
-  losses.unknown = unknown_;
+  losses.unknown = unknown_ + sums_.lost();
   return losses;
 }
 

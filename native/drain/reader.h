@@ -116,6 +116,14 @@ class Reader {
   void residual_gap(uint32_t ring, GapReason reason, uint64_t total, uint64_t* known);
   int64_t to_ns(uint64_t ticks) const noexcept { return clock_->to_ns(ticks); }
 
+  // Calls f(ring) for the rings that ever had records; most processes use two or three of them.
+  template <typename F>
+  void for_used(F&& f) const {
+    for (uint64_t rest = used_; rest != 0; rest &= rest - 1) {
+      f(static_cast<uint32_t>(__builtin_ctzll(rest)));
+    }
+  }
+
   SegmentView view_;
   DefinitionReader definitions_;
   uint64_t epoch_ = 0;
@@ -125,6 +133,7 @@ class Reader {
   std::array<RingReader, kMaxRings> rings_;
   std::array<RingProgress, kMaxRings> progress_;
   std::array<RingProgress, kMaxRings> taken_;
+  uint64_t used_ = 0;  // a bit a ring
   std::vector<char> scratch_;
   Rows rows_;
   std::vector<StepRow> window_steps_;

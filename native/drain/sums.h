@@ -1,6 +1,7 @@
 // native/drain/sums.h: what remains of every record: counts, times and log-histograms by window.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -37,13 +38,23 @@ struct HistogramRow {
   uint64_t count;
 };
 
-// The sums of one window: two open-addressing tables of bounded size. When a window has too many
+// The sums of one window: open-addressing tables of bounded size. When a window has too many
 // different keys, the rest is summed under id 0.
 class Window {
  public:
-  explicit Window(int64_t start_ns) : start_ns_(start_ns), sums_(64), buckets_(64) {}
+  explicit Window(int64_t start_ns) : start_ns_(start_ns), sums_(64) {}
 
-  void add(SumKind kind, uint8_t state, uint32_t id, int64_t ns);
+  void add(SumKind kind, uint8_t state, uint32_t id, int64_t ns) {
+    Sum* sum = find_sum(key_of(kind, state, id));
+    sum->count++;
+    // Saturates: a hostile producer may state any duration.
+    if (__builtin_add_overflow(sum->total_ns, ns, &sum->total_ns)) sum->total_ns = INT64_MAX;
+    if (ns < sum->min_ns) sum->min_ns = ns;
+    if (ns > sum->max_ns) sum->max_ns = ns;
+    if (sum->histogram != kNoHistogram) {
+      histograms_[sum->histogram][histogram_bucket(static_cast<uint64_t>(ns))]++;
+    }
+  }
 
   int64_t start_ns() const noexcept { return start_ns_; }
   void rows(std::vector<SumRow>* sums, std::vector<HistogramRow>* histograms) const;
@@ -53,45 +64,66 @@ class Window {
     uint64_t key;  // 0: empty
     uint64_t count;
     int64_t total_ns, min_ns, max_ns;
+    uint32_t histogram;
   };
-  struct Bucket {
-    uint64_t key;  // 0: empty
-    uint64_t count;
-  };
+  // Of durations up to 2^63 ns.
+  using Histogram = std::array<uint32_t, 496>;
   static constexpr uint32_t kMaxKeys = 1 << 15;
+  // 2 MB a window at most; names beyond that have sums but no quantiles.
+  static constexpr uint32_t kMaxHistograms = 1024;
+  static constexpr uint32_t kNoHistogram = ~0u;
 
-  Sum* find_sum(uint64_t key);
-  Bucket* find_bucket(uint64_t key);
+  // kind, state and id in one word that is never 0, since no kind is.
+  static uint64_t key_of(SumKind kind, uint8_t state, uint32_t id) noexcept {
+    return uint64_t{static_cast<uint8_t>(kind)} << 40 | uint64_t{state} << 32 | id;
+  }
+  static Sum* place_of(std::vector<Sum>& table, uint64_t key) noexcept {
+    uint64_t mixed = (key ^ key >> 32) * 0x9e3779b97f4a7c15ull;
+    uint64_t mask = table.size() - 1;
+    uint64_t at = (mixed >> 32) & mask;
+    while (table[at].key != 0 && table[at].key != key) at = (at + 1) & mask;
+    return &table[at];
+  }
+  Sum* find_sum(uint64_t key) {
+    Sum* sum = place_of(sums_, key);
+    return sum->key == key ? sum : new_sum(key, sum);
+  }
+  Sum* new_sum(uint64_t key, Sum* place);
 
   int64_t start_ns_;
   std::vector<Sum> sums_;
-  std::vector<Bucket> buckets_;
-  uint32_t sums_used_ = 0;
-  uint32_t buckets_used_ = 0;
+  std::vector<Histogram> histograms_;
+  uint32_t used_ = 0;
 };
 
 // The windows that are still open, oldest first; at most kOpen, the oldest is closed early.
 class Sums {
  public:
   void add(SumKind kind, uint8_t state, uint32_t id, int64_t end_ns, int64_t ns) {
-    int64_t start = end_ns - end_ns % kWindowNs;
-    if (windows_.empty() || windows_.back().start_ns() != start) {
-      find(start)->add(kind, state, id, ns);
-    } else {
-      windows_.back().add(kind, state, id, ns);
+    if (!windows_.empty()) {
+      // Nearly always the newest window: no division then.
+      Window& newest = windows_.back();
+      if (end_ns >= newest.start_ns() && end_ns - newest.start_ns() < kWindowNs) {
+        return newest.add(kind, state, id, ns);
+      }
     }
+    find(end_ns - end_ns % kWindowNs)->add(kind, state, id, ns);
   }
 
   // Moves the rows of windows that ended before `until_ns` out.
   void take(int64_t until_ns, std::vector<SumRow>* sums, std::vector<HistogramRow>* histograms);
+  // Windows that a producer whose times jump about made too many of.
+  uint64_t lost() const noexcept { return lost_; }
 
  private:
   static constexpr size_t kOpen = 6;
+  static constexpr size_t kMaxEarly = 1 << 16;
   Window* find(int64_t start_ns);
 
   std::vector<Window> windows_;
   std::vector<SumRow> early_sums_;
   std::vector<HistogramRow> early_histograms_;
+  uint64_t lost_ = 0;
 };
 
 }  // namespace pilotlight

@@ -18,10 +18,23 @@ TickClock TickClock::stated(const ClockPair& base, const ClockPair& now) noexcep
   bool sane = ticks > 0 && ns > 0 && ns / ticks > 0.01 && ns / ticks < 1000;
   int64_t origin = std::clamp<int64_t>(base.monotonic_ns, 0, kFarNs);
   // One tick a nanosecond is as good as any when nothing believable is stated.
-  double rate = sane ? ns / ticks : 1.0;
+  uint64_t rate = sane ? rate_of(ns, ticks) : rate_of(1, 1);
   clock.knots_[0] = {base.ticks, origin, rate};
   clock.used_ = 1;
   return clock;
+}
+
+int64_t TickClock::far_to_ns(uint64_t ticks) const noexcept {
+  uint32_t i = used_ - 1;
+  while (i > 1 && ticks < knots_[i - 1].ticks) i--;
+  const Knot& knot = knots_[i];
+  // Signed: ticks before the first knot are extrapolated backwards.
+  auto distance = static_cast<int64_t>(ticks - knot.ticks);
+  auto ns = static_cast<__int128>(distance) * static_cast<int64_t>(knot.rate) >> kRateBits;
+  // Ticks are the producer's word: clamped, so that no difference of two times overflows.
+  if (ns > kFarNs) return kFarNs;
+  if (ns < -kFarNs) return -kFarNs;
+  return knot.ns + static_cast<int64_t>(ns);
 }
 
 void TickClock::refresh() noexcept {
@@ -44,12 +57,15 @@ void TickClock::refresh() noexcept {
 void TickClock::add(uint64_t ticks, int64_t ns) noexcept {
   const Knot& last = knots_[used_ - 1];
   if (ticks <= last.ticks) return;
-  double rate = static_cast<double>(ns - last.ns) / static_cast<double>(ticks - last.ticks);
-  if (used_ == 1) knots_[0].ns_per_tick = rate;
+  uint64_t rate =
+      rate_of(static_cast<double>(ns - last.ns), static_cast<double>(ticks - last.ticks));
+  if (used_ == 1) knots_[0].rate = rate;
   if (used_ == knots_.size()) {
     std::copy(knots_.begin() + 1, knots_.end(), knots_.begin());
     used_--;
   }
+  newest_from_ = knots_[used_ - 1].ticks;
+  near_ticks_ = static_cast<int64_t>((uint64_t{1} << 62) / std::max<uint64_t>(rate, 1));
   knots_[used_++] = {ticks, ns, rate};
 }
 

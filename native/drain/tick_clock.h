@@ -26,29 +26,33 @@ class TickClock {
     if (kind_ == ClockKind::kMonotonic) {
       return static_cast<int64_t>(ticks < uint64_t{kFarNs} ? ticks : uint64_t{kFarNs});
     }
-    uint32_t i = used_ - 1;
-    while (i > 1 && ticks < knots_[i - 1].ticks) i--;
-    const Knot& knot = knots_[i];
-    // Signed: ticks before the first knot are extrapolated backwards.
-    double distance = static_cast<double>(static_cast<int64_t>(ticks - knot.ticks));
-    double ns = distance * knot.ns_per_tick;
-    // Ticks are the producer's word: clamped, so that no difference of two times overflows.
-    if (!(ns < static_cast<double>(kFarNs))) return kFarNs;
-    if (ns < -static_cast<double>(kFarNs)) return -kFarNs;
-    return knot.ns + static_cast<int64_t>(ns);
+    // Nearly always within a second or so of the newest knot.
+    const Knot& newest = knots_[used_ - 1];
+    auto distance = static_cast<int64_t>(ticks - newest.ticks);
+    if (distance > -near_ticks_ && distance < near_ticks_ && ticks >= newest_from_) {
+      return newest.ns + (distance * static_cast<int64_t>(newest.rate) >> kRateBits);
+    }
+    return far_to_ns(ticks);
   }
 
  private:
   struct Knot {
     uint64_t ticks;
     int64_t ns;
-    double ns_per_tick;  // of the line that ends here
+    uint64_t rate;  // ns a tick times 2^kRateBits, of the line that ends here
   };
   static constexpr int64_t kFarNs = 2000000000000000000;
+  static constexpr int kRateBits = 32;
+  static uint64_t rate_of(double ns, double ticks) noexcept {
+    return static_cast<uint64_t>(ns / ticks * static_cast<double>(uint64_t{1} << kRateBits));
+  }
+  int64_t far_to_ns(uint64_t ticks) const noexcept;
   void add(uint64_t ticks, int64_t ns) noexcept;
 
   ClockKind kind_;
   uint32_t used_ = 0;
+  uint64_t newest_from_ = 0;  // where the newest line begins
+  int64_t near_ticks_ = 0;    // times the newest rate these fit into 64 bits
   std::array<Knot, 64> knots_ = {};
 };
 

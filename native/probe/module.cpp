@@ -131,6 +131,23 @@ PyObject* py_status(PyObject*, PyObject*) {
                        static_cast<long long>(status.period_ns), "off", Probe::get().off_reason());
 }
 
+// The value of an int modulo 2^64; small ones, which nearly all are, without a call.
+inline uint64_t word_of(PyObject* number) noexcept {
+#if PY_VERSION_HEX >= 0x030c0000
+  auto* value = reinterpret_cast<PyLongObject*>(number);
+  if (PyUnstable_Long_IsCompact(value)) {
+    return static_cast<uint64_t>(PyUnstable_Long_CompactValue(value));
+  }
+#else
+  Py_ssize_t digits = Py_SIZE(number);
+  if (digits >= -1 && digits <= 1) {
+    int64_t digit = reinterpret_cast<PyLongObject*>(number)->ob_digit[0];
+    return static_cast<uint64_t>(digits * digit);
+  }
+#endif
+  return PyLong_AsUnsignedLongLongMask(number);
+}
+
 PyObject* py_event(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || !PyLong_Check(args[0]) || !PyLong_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "event(a, b): takes two int");
@@ -140,8 +157,8 @@ PyObject* py_event(PyObject*, PyObject* const* args, Py_ssize_t count) {
     RingWriter* ring = python_ring();
     if (ring != nullptr) {
       Event event = {};
-      event.words[0] = PyLong_AsUnsignedLongLongMask(args[0]);
-      event.words[1] = PyLong_AsUnsignedLongLongMask(args[1]);
+      event.words[0] = word_of(args[0]);
+      event.words[1] = word_of(args[1]);
       ring->write(RecordType::kEvent, 0, event);
     }
   }
@@ -287,6 +304,7 @@ RingWriter* python_ring() noexcept {
 
 PyMODINIT_FUNC PyInit__probe() {
   using namespace pilotlight;
+  Probe::create();
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
   names = PyDict_New();

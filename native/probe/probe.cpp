@@ -25,12 +25,12 @@ uint32_t current_tid() noexcept { return static_cast<uint32_t>(syscall(SYS_getti
 
 }  // namespace
 
+Probe* Probe::instance = nullptr;
 thread_local RingWriter* Probe::thread_ring = nullptr;
 
-Probe& Probe::get() noexcept {
+void Probe::create() noexcept {
   alignas(Probe) static char storage[sizeof(Probe)];
-  static Probe* probe = new (storage) Probe;
-  return *probe;
+  if (instance == nullptr) instance = new (storage) Probe;
 }
 
 const char* Probe::start(const ProbeOptions& options) noexcept {

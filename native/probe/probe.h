@@ -34,8 +34,9 @@ struct ProbeStatus {
 
 class Probe {
  public:
-  // Never destroyed: threads may still write while the process ends.
-  static Probe& get() noexcept;
+  // Once, before anything else. Never destroyed: threads may still write while the process ends.
+  static void create() noexcept;
+  static Probe& get() noexcept { return *instance; }
 
   // nullptr, or in one line why not. Starting twice is no error.
   const char* start(const ProbeOptions& options) noexcept;
@@ -80,6 +81,7 @@ class Probe {
   void pause() noexcept;
   void resume() noexcept;
 
+  static Probe* instance;
   static thread_local RingWriter* thread_ring;
 
   Segment segment_;

@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* The order of PythonOffset in ring/layout.h, then that of WalkOffset in stack_walk.h. */
+/* The order of PythonOffset in ring/layout.h. */
 typedef struct {
   uint32_t runtime_interpreters_head;
   uint32_t interpreter_next, interpreter_threads_head;

@@ -35,7 +35,7 @@ constexpr int64_t kNameCheckNs = 10'000'000'000;
 constexpr int kMaxRounds = 3;
 constexpr uint64_t kStatePasses = 4;
 
-static_assert(sizeof(PythonLayout) == kWalkOffsets * sizeof(uint32_t));
+static_assert(sizeof(PythonLayout) == kPythonOffsets * sizeof(uint32_t));
 
 // 3.10: the place behind a pthread_t was found on another thread; it must be right on this one too.
 bool finds_own_tid(const StackWalker& walker, uint32_t own_tid) noexcept {

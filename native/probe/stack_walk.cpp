@@ -69,7 +69,7 @@ bool StackWalker::open(pid_t pid, const PythonInfo& python) noexcept {
   if (python.version >> 24 != 3 || minor < 10 || minor > 13) return false;
   python_ = python;
   memory_.open(pid);
-  for (uint32_t i = 0; i < kWalkOffsets; i++) {
+  for (uint32_t i = 0; i < kPythonOffsets; i++) {
     if (i == kCodeTypeLow || i == kCodeTypeHigh) continue;
     if (python.offsets[i] > kMaxInterpreterOffset) return false;
   }

@@ -13,17 +13,6 @@
 
 namespace pilotlight {
 
-// More of PythonInfo::offsets, behind PythonOffset.
-enum WalkOffset : uint32_t {
-  kGilSwitches = kPythonOffsets,  // counts changes of the holder
-  kObjectType,
-  kCodeTypeLow,  // address of PyCode_Type
-  kCodeTypeHigh,
-  kPthreadTid,  // in the C library's thread structure; 3.10 only
-  kWalkOffsets
-};
-static_assert(kWalkOffsets <= 48);
-
 // Frames that are no function of the user's (shims between C and Python) count in the walk only.
 constexpr uint32_t kMaxNodes = kMaxStackDepth + 128;
 

@@ -68,6 +68,11 @@ enum PythonOffset : uint32_t {
   kGilHolder,
   kGilCond,
   kGilMutex,
+  kGilSwitches,  // counts changes of the holder
+  kObjectType,
+  kCodeTypeLow,  // address of PyCode_Type
+  kCodeTypeHigh,
+  kPthreadTid,  // in the C library's thread structure; 3.10 only
   kPythonOffsets
 };
 static_assert(kPythonOffsets <= 48);

@@ -25,6 +25,7 @@ VERBS = {
     "analyze": "Analyze",
     "diff": "Diff",
     "whatif": "Whatif",
+    "roofline": "Roofline",
     "hang": "Hang",
     "convert": "Convert",
     "simulate": "Simulate",
