@@ -33,7 +33,7 @@ check: setup ## formatting, lint, types, layers, generated files
 	$(BIN)/python scripts/cli_reference.py --check
 
 test: setup ## all tests, under 15 minutes
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 10
 
 demo: setup ## record a real training job and show its report
 	@sh scripts/demo $(BIN)

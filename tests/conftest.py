@@ -14,6 +14,13 @@ import pytest
 RunPilotlight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """For two workers at once: a file stays on one, and so do all that share a build folder."""
+    for item in items:
+        folder = item.path.parent.name
+        item.add_marker(pytest.mark.xdist_group("native" if folder == "native" else str(item.path)))
+
+
 @pytest.fixture(autouse=True)
 def _own_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A runtime and a data folder of the test's own; short, since socket paths are."""

@@ -25,7 +25,7 @@ from pilotlight.recording.processes import (
 from pilotlight.recording.schema import TABLES
 
 CHUNKS_LIMIT = 100_000
-PROCESSES_LIMIT = 1 << 16
+PROCESSES_LIMIT = 4096
 MAIN_THREAD = "MainThread"
 
 
