@@ -141,7 +141,7 @@ bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
     uint32_t stack = 0;
     if (round > 0) epoch++;
     bool is_here = round == 0 && entry == fetched_moving &&
-                   snapshot.take_fetched(&walker, fetched_place, &entry->hint, &chain);
+                   snapshot.take_fetched(&walker, fetched_place, entry->ref, &entry->hint, &chain);
     if (!is_here && !snapshot.take(&walker, entry->ref, &entry->hint, &chain)) return false;
     switch (interner.intern(chain, epoch, &stack)) {
       case Interned::kKnown:
@@ -264,12 +264,12 @@ bool Sampler::State::read_all_frozen(const ThreadList& list) noexcept {
 uint32_t Sampler::State::add_moving(StackWalker::Want* wants, uint32_t count) noexcept {
   fetched_moving = nullptr;
   bool fits = movings == 1 && moving[0]->state == ThreadState::kRunning &&
-              count + StackSnapshot::kWalks <= StackWalker::kMaxFetched;
+              count + StackSnapshot::kTogether <= StackWalker::kMaxFetched;
   if (!fits) return count;
   fetched_moving = moving[0];
   fetched_place = count;
   const ThreadRef& ref = moving[0]->ref;
-  for (uint32_t i = 0; i < StackSnapshot::kWalks; i++) {
+  for (uint32_t i = 0; i < StackSnapshot::kTogether; i++) {
     wants[count++] = {{ref.address, ref.gil, ref.tid, nullptr}, &moving[0]->hint};
   }
   return count;

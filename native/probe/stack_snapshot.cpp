@@ -12,7 +12,8 @@
 // instant. What remains is a word that changed and changed back between its two readings. For a
 // wrong stack to pass this has to happen for two groups of words in opposite phase: some frames
 // read only while the thread was in one stack and others only while it was in another, in every
-// walk again. So more than two walks are made, and the odds multiply.
+// walk again. So more than two walks are made, and the odds multiply; some of them by system calls
+// of their own, since a loop may be in step with walks that follow each other at a fixed distance.
 //
 // The newest frame may be at another instruction each time, since a thread that runs Python code
 // never stands still; it is in that frame all the same. And a thread that calls and returns all the
@@ -88,31 +89,41 @@ bool StackSnapshot::add(const Chain& walk, Chain* out) noexcept {
   return ++walks_ == kWalks;
 }
 
-bool StackSnapshot::take_fetched(StackWalker* walker, uint32_t place, WalkHint* hint,
-                                 Chain* out) noexcept {
+bool StackSnapshot::take_fetched(StackWalker* walker, uint32_t place, const ThreadRef& thread,
+                                 WalkHint* hint, Chain* out) noexcept {
   walks_ = 0;
-  for (uint32_t i = 0; i < kWalks; i++) {
+  for (uint32_t i = 0; i < kTogether; i++) {
     bool late = false;
     // A walk that read more after the fetch does not lie before the next one any more.
-    if (!walker->walk(place + i, hint, &walk_, &late) || late) return false;
-    if (add(walk_, out)) return true;
+    if (!walker->walk(place + i, hint, &walk_, &late) || late) {
+      walks_ = 0;
+      break;
+    }
+    add(walk_, out);
   }
-  return false;
+  return confirm(walker, thread, hint, out);
 }
 
 bool StackSnapshot::take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
                          Chain* out) noexcept {
   // Without the copy of the listing: each walk reads all by itself.
-  StackWalker::Want wants[kWalks];
+  StackWalker::Want wants[kTogether];
   for (auto& want : wants) want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
   Gil after;
-  if (walker->fetch(wants, kWalks, &after) == kWalks && take_fetched(walker, 0, hint, out)) {
-    return true;
-  }
   walks_ = 0;
+  if (walker->fetch(wants, kTogether, &after) == kTogether) {
+    return take_fetched(walker, 0, thread, hint, out);
+  }
+  return confirm(walker, thread, hint, out);
+}
+
+bool StackSnapshot::confirm(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
+                            Chain* out) noexcept {
+  StackWalker::Want want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
+  Gil after;
   for (uint32_t tries = 0; tries < kMaxTries; tries++) {
     bool late = false;
-    walker->fetch(wants, 1, &after);
+    walker->fetch(&want, 1, &after);
     if (walker->walk(0, hint, &walk_, &late) && add(walk_, out)) return true;
   }
   return false;

@@ -17,18 +17,21 @@ void cut_newest(Chain* chain, uint32_t nodes) noexcept;
 
 class StackSnapshot {
  public:
-  static constexpr uint32_t kWalks = 4;
-  static constexpr uint32_t kMaxTries = 12;
+  static constexpr uint32_t kWalks = 6;
+  static constexpr uint32_t kTogether = 2;  // of them, how many one system call may fetch
+  static constexpr uint32_t kMaxTries = 40;
 
-  // The stack that kWalks walks in a row have in common. They were fetched together, the first at
-  // `place`. False: they do not show one.
-  bool take_fetched(StackWalker* walker, uint32_t place, WalkHint* hint, Chain* out) noexcept;
+  // The stack that kWalks walks in a row have in common; the first kTogether of them were fetched
+  // already, from `place` on. False: torn, there is none.
+  bool take_fetched(StackWalker* walker, uint32_t place, const ThreadRef& thread, WalkHint* hint,
+                    Chain* out) noexcept;
 
-  // The same, fetched here. False: torn, there is none.
+  // The same, fetched here.
   bool take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint, Chain* out) noexcept;
 
  private:
   bool add(const Chain& walk, Chain* out) noexcept;
+  bool confirm(StackWalker* walker, const ThreadRef& thread, WalkHint* hint, Chain* out) noexcept;
 
   uint32_t walks_ = 0;
   Chain walk_;
