@@ -1,13 +1,15 @@
 """What the default set costs a job, and what it takes in memory.
 
-Whole runs with and without the probe take turns; each says the CPU time of all its threads over a
-fixed amount of work, the probe's own thread included. The agent runs beside them and is measured
-for itself.
+One process does the same work over and over while its recording is switched on and off in turn, as
+`pilotlight overhead` does it; each turn says the CPU time of all its threads, the probe's own
+included. Whole runs differ by far more than the cost on a shared machine. The agent runs beside and
+is measured for itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -21,21 +23,37 @@ from bars import Bar, at_most, median_ratio, report
 
 MEGABYTE = 1 << 20
 
+# Switches its own recording; prints the CPU seconds of each turn, on and off.
+TURNS = """
+import json, os, sys, time
+from pilotlight.client import Client
+client, job = Client(), os.environ["PILOTLIGHT_JOB"]
+def turn(action):
+    client.ask("control", job=job, action=action)
+    time.sleep(0.03)
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+work()
+on, off = [], []
+for pair in range(int(sys.argv[1])):
+    order = [(on, "resume"), (off, "pause")]
+    for seconds, action in order if pair % 2 else order[::-1]: seconds.append(turn(action))
+print(json.dumps([on, off]))
+"""
+
 LOOP = """
-import time
 def leaf(n):
     total = 0
     for i in range(n): total += i ^ (total >> 3)
     return total
 def middle(n): return [leaf(50) for _ in range(n)]
-middle(2000)
-start = time.process_time()
-for _ in range(60): middle(3000)
-print(time.process_time() - start)
+def work():
+    for _ in range(20): middle(3000)
 """
 
 TRAINING = """
-import time, numpy as np
+import numpy as np
 chance = np.random.default_rng(0)
 x, y = chance.normal(size=(128, 256)), chance.normal(size=(128, 1))
 w1, w2 = chance.normal(size=(256, 256)) / 16, chance.normal(size=(256, 1)) / 16
@@ -43,12 +61,10 @@ def step():
     global w1, w2
     hidden = np.maximum(x @ w1, 0)
     error = hidden @ w2 - y
-    w1 -= 1e-3 * (x.T @ ((error @ w2.T) * (hidden > 0)))
-    w2 -= 1e-3 * (hidden.T @ error)
-for _ in range(50): step()
-start = time.process_time()
-for _ in range(1500): step()
-print(time.process_time() - start)
+    w1 -= 1e-5 * (x.T @ ((error @ w2.T) * (hidden > 0)))
+    w2 -= 1e-5 * (hidden.T @ error)
+def work():
+    for _ in range(200): step()
 """
 
 # Says its own segment's touched pages and the growth of its heap, after a second of sampling.
@@ -92,21 +108,14 @@ def agent(env: dict[str, str]) -> Iterator[int]:
         process.wait()
 
 
-def said(program: str, env: dict[str, str]) -> float:
-    words = [sys.executable, "-c", program]
-    return float(subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout)
+def said(program: str, env: dict[str, str], *arguments: str) -> str:
+    words = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(words, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def cost(program: str, env: dict[str, str], pairs: int) -> float:
-    on: list[float] = []
-    off: list[float] = []
-    said(program, env)
-    for turn in range(pairs):
-        order = ((on, {**env, "PILOTLIGHT": "1"}), (off, env))
-        for seconds, chosen in order if turn % 2 else order[::-1]:
-            seconds.append(said(program, chosen))
-        print(f"\rpair {turn + 1} of {pairs}", end="", file=sys.stderr)
-    print(file=sys.stderr)
+def cost(work: str, env: dict[str, str], pairs: int) -> float:
+    recorded = {**env, "PILOTLIGHT": "1", "PILOTLIGHT_JOB": "bench"}
+    on, off = json.loads(said(work + TURNS, recorded, str(pairs)))
     return median_ratio(on, off)
 
 
@@ -120,7 +129,7 @@ def bars(pairs: int) -> list[Bar]:
         with agent(env) as pid:
             loop = cost(LOOP, env, pairs)
             training = cost(TRAINING, env, pairs)
-            probe = said(MEMORY, {**env, "PILOTLIGHT": "0"})
+            probe = float(said(MEMORY, {**env, "PILOTLIGHT": "0"}))
             rss = rss_bytes(pid)
     return [
         at_most("CPU time of a pure-Python loop, on / off", loop, 1.01),
@@ -133,7 +142,7 @@ def bars(pairs: int) -> list[Bar]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--pairs", type=int, default=21)
+    parser.add_argument("--pairs", type=int, default=60)
     args = parser.parse_args()
     return report("overhead", bars(args.pairs), as_json=args.json)
 

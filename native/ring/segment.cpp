@@ -164,7 +164,9 @@ void Segment::update_clock() noexcept {
 
 void Segment::turn_off(Off what, const char* reason) noexcept {
   SegmentHeader* h = header();
-  if (h->off.load(std::memory_order_relaxed) != 0) return;
+  // All off outweighs sampling off; the first reason for the same stays.
+  uint32_t before = h->off.load(std::memory_order_relaxed);
+  if (before == static_cast<uint32_t>(Off::kAll) || before == static_cast<uint32_t>(what)) return;
   strncpy(h->off_reason, reason, kReasonBytes - 1);
   h->off.store(static_cast<uint32_t>(what), std::memory_order_release);
 }

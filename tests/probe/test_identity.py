@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.probe.identity import (
+    LONGEST_JSON,
     Identity,
     container_of,
     identify,
@@ -119,3 +120,10 @@ def test_the_json_is_json_whatever_the_names_are(job: str, command: list[str]) -
     decoded = json.loads(to_json(found))
     assert decoded["job"] == (job or None)
     assert decoded["command"] == without_secrets(command)
+
+
+def test_a_command_that_would_not_fit_into_the_segment_is_left_out() -> None:
+    found = identify({}, ["\x01" * 300] * 24, 1, 0, "", False, "0")
+    encoded = to_json(found)
+    assert len(encoded) <= LONGEST_JSON
+    assert json.loads(encoded)["command"] == ["..."]

@@ -91,6 +91,8 @@ _SECRET_WORDS = (
 )
 _LONGEST_ARGUMENT = 256
 _MOST_ARGUMENTS = 24
+# kIdentityBytes in native/ring/layout.h.
+LONGEST_JSON = 8192
 
 # torchrun's default run id, which names no job.
 _NO_JOB = ("none", "")
@@ -194,7 +196,18 @@ def without_secrets(command: Sequence[str]) -> list[str]:
 
 
 def to_json(identity: Identity) -> bytes:
-    """By hand: the json package would cost every Python of a job two milliseconds."""
+    """At most what a segment has room for: a command that is too long is left out.
+
+    By hand: the json package would cost every Python of a job two milliseconds.
+    """
+    encoded = _encoded(identity)
+    if len(encoded) > LONGEST_JSON:
+        identity.command = ["..."]
+        encoded = _encoded(identity)
+    return encoded
+
+
+def _encoded(identity: Identity) -> bytes:
     fields = ", ".join(f"{_text(key)}: {_value(value)}" for key, value in vars(identity).items())
     return f"{{{fields}}}".encode()
 
