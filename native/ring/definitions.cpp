@@ -1,7 +1,7 @@
 // native/ring/definitions.cpp
 #include "ring/definitions.h"
 
-#include <sched.h>
+#include <time.h>
 
 #include <cstring>
 
@@ -100,9 +100,14 @@ uint32_t Definitions::append(DefinitionKind kind, const void* payload, uint32_t 
 }
 
 bool Definitions::lock() noexcept {
-  for (int spin = 0; spin < 2000; spin++) {
+  for (int spin = 0; spin < 200; spin++) {
     if (!busy_.test_and_set(std::memory_order_acquire)) return true;
-    if (spin > 200) sched_yield();
+  }
+  // Its holder was preempted: lets it run, for two milliseconds or so at most.
+  for (int pause = 0; pause < 20; pause++) {
+    timespec time = {0, 50000};
+    nanosleep(&time, nullptr);
+    if (!busy_.test_and_set(std::memory_order_acquire)) return true;
   }
   return false;
 }
