@@ -2,7 +2,7 @@
 
 One process does the same work over and over while its recording is switched on and off in turn, as
 `pilotlight overhead` does it; each turn says the CPU time of all its threads, the probe's own
-included. Whole runs differ by far more than the cost on a shared machine. The agent runs beside and
+included. Off is a paused probe, not an absent one. Whole runs differ by far more than the cost on a shared machine. The agent runs beside and
 is measured for itself.
 """
 
@@ -132,8 +132,8 @@ def bars(pairs: int) -> list[Bar]:
             probe = float(said(MEMORY, {**env, "PILOTLIGHT": "0"}))
             rss = rss_bytes(pid)
     return [
-        at_most("CPU time of a pure-Python loop, on / off", loop, 1.01),
-        at_most("CPU time of numpy training, on / off", training, 1.01),
+        at_most("CPU time of a pure-Python loop, on / paused", loop, 1.01),
+        at_most("CPU time of numpy training, on / paused", training, 1.01),
         at_most("resident memory of the agent, MB", rss / MEGABYTE, 128),
         at_most("segment and heap of the probe, MB", probe / MEGABYTE, 32),
     ]
