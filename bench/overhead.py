@@ -2,7 +2,7 @@
 
 One process does the same work over and over while its recording is switched on and off in turn, as
 `pilotlight overhead` does it; each turn says the CPU time of all its threads, the probe's own
-included. Off is a paused probe, not an absent one: whole runs with and without it differ by far more
+included. Off is a paused probe, not an absent one: whole runs with and without it differ by more
 than the cost on a shared machine. The agent runs beside and is measured for itself.
 """
 
