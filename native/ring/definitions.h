@@ -9,8 +9,9 @@
 
 namespace pilotlight {
 
-// Any thread of the producer may define; nobody waits longer than a short copy takes. What cannot
-// be defined (arena full, lock busy for too long) gets id 0 and is counted.
+// Any thread of the producer may define. It waits for another's short copy; if that thread was
+// preempted meanwhile, for about two milliseconds at most. What cannot be defined (arena full, lock
+// busy for longer) gets id 0 and is counted.
 class Definitions {
  public:
   // `table` is zeroed memory of kTableSlots entries, owned by the caller.
