@@ -11,8 +11,9 @@ from typing import Any
 
 from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import Breakdown, kernel_times
-from pilotlight.insights.catalogue import RULES, Diagnosis, diagnose, plugin_rules
+from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
 from pilotlight.insights.job import Job, job_of
+from pilotlight.insights.verdicts import Diagnosis
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.reader import read_traces
 

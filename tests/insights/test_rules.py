@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pilotlight.insights.catalogue import RULES, Diagnosis, diagnose
+from pilotlight.insights.catalogue import RULES, diagnose
 from pilotlight.insights.job import job_of
+from pilotlight.insights.verdicts import Diagnosis
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 from pilotlight.insights import compute, distributed, feed, host, idle, spikes
-from pilotlight.insights.finding import SHOWN_FROM_RATIO, Finding, Rule
+from pilotlight.insights.finding import Finding, Rule
 from pilotlight.insights.job import Job
+from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
-PLUGIN_GROUP = "pilotlight.rules"
+PLUGIN_GROUP = "pilotlight.insights"
 
 RULES: tuple[Rule, ...] = (
     Rule("A01", "launch", host.launch_bound, explains=("A02",)),
@@ -30,19 +30,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class NotChecked:
-    rule: str
-    cause: str
-    missing: str
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    findings: tuple[Finding, ...]
-    not_checked: tuple[NotChecked, ...]
-
-
 def plugin_rules() -> tuple[Rule, ...]:
     """Rules of installed packages: entry points that are a Rule."""
     return tuple(point.load() for point in entry_points(group=PLUGIN_GROUP))
@@ -57,31 +44,5 @@ def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
         findings += verdict.findings
         if verdict.missing:
             not_checked.append(NotChecked(rule.identity, rule.cause, verdict.missing))
-    kept = _unexplained(_worst_of_ranks(findings), rules)
-    shown = [f for f in kept if f.gain_high_ratio >= SHOWN_FROM_RATIO]
-    shown.sort(key=lambda finding: -finding.gain_ratio)
-    return Diagnosis(tuple(shown), tuple(not_checked))
-
-
-def _worst_of_ranks(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding a rule: what several ranks have alike is one cause."""
-    worst: dict[str, Finding] = {}
-    for finding in findings:
-        known = worst.get(finding.rule)
-        if known is None or finding.gain_ratio > known.gain_ratio:
-            worst[finding.rule] = finding
-    return list(worst.values())
-
-
-def _unexplained(findings: list[Finding], rules: Sequence[Rule]) -> list[Finding]:
-    """Without those that another finding explains: it says so and has at least half their gain."""
-    explainers = {rule.identity: rule.explains for rule in rules}
-    return [
-        finding
-        for finding in findings
-        if not any(
-            finding.rule in explainers.get(other.rule, ())
-            and other.gain_high_ratio >= finding.gain_high_ratio / 2
-            for other in findings
-        )
-    ]
+    kept = unexplained(worst_of_ranks(findings), {rule.identity: rule.explains for rule in rules})
+    return Diagnosis(shown(kept), tuple(not_checked))

@@ -1,0 +1,198 @@
+"""Ranks that do the same work in the same step, compared with each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.insights.finding import Finding, Verdict, milliseconds, percent
+from pilotlight.insights.online.window import (
+    CGROUP_THROTTLED_RATIO,
+    CHECKPOINT,
+    COMPILE,
+    COMPUTE,
+    GC,
+    LOADER,
+    RUN_QUEUE_RATIO,
+    SM_CLOCK_MHZ,
+    SYNC,
+    THROTTLE_RATIO,
+    Ranks,
+)
+from pilotlight.trace.trace import Float64
+
+MIN_STEPS = 20
+LATE_SHARE = 0.6
+EXCESS_RATIO = 0.015
+SPREADS = 5.0
+IMBALANCE_RATIO = 0.05
+EXPLAINED_RATIO = 0.5
+CLOCK_RATIO = 0.9
+THROTTLED_RATIO = 0.05
+
+# What the excess of a rank lies in: part, rule, cause, what to do.
+_REASONS = (
+    (LOADER, "A08", "loader", "look at this rank's input: storage, workers, CPU"),
+    (GC, "A04", "gc", "gc.freeze() after the start; collect on all ranks at the same steps"),
+    (CHECKPOINT, "A37", "checkpoint", "write checkpoints asynchronously and sharded"),
+    (COMPILE, "A06", "recompile", "fixed or bucketed shapes; a compile cache that ranks share"),
+    (SYNC, "A03", "sync", "look for .item() and prints that only this rank does"),
+    (COMPUTE, "A23", "slow_gpu", "look at clocks, temperature, ECC and XID errors; drain the node"),
+)
+
+
+@dataclass(frozen=True)
+class _Reason:
+    rule: str
+    cause: str
+    fix: str
+    evidence: str
+
+
+def stragglers(ranks: Ranks) -> Verdict:
+    """A26, or what explains it: the same rank holds up the others in most steps."""
+    own = _own(ranks)
+    if isinstance(own, str):
+        return Verdict(missing=own)
+    worst = int(own.mean(axis=1).argmax())
+    others = np.delete(own, worst, axis=0)
+    late_share = float((own.argmax(axis=0) == worst).mean())
+    beyond = own[worst] - others.max(axis=0)
+    gain = float(np.maximum(beyond, 0.0).sum()) / ranks.total_ns
+    means = others.mean(axis=1)
+    spread = 1.4826 * float(np.median(np.abs(means - np.median(means))))
+    apart = float(own[worst].mean() - np.median(means))
+    if (
+        late_share < LATE_SHARE
+        or gain < EXCESS_RATIO
+        or apart < SPREADS * spread
+        or not _is_sure(own[worst] - np.median(others, axis=0))
+    ):
+        return Verdict()
+    reason = _reason(ranks, worst, apart)
+    window = ranks.windows[worst]
+    return Verdict(
+        (
+            Finding(
+                rule=reason.rule,
+                cause=reason.cause,
+                title=f"Rank {window.rank} holds up all others",
+                rank=window.rank,
+                place=f"rank {window.rank}" + (f" on {window.node}" if window.node else ""),
+                evidence=(
+                    f"slowest in {percent(late_share)} of {len(ranks.step)} steps",
+                    f"{milliseconds(apart)} more of its own a step than the other ranks",
+                    reason.evidence,
+                ),
+                fix=reason.fix,
+                gain_low_ratio=0.8 * gain,
+                gain_high_ratio=gain,
+                confidence="high" if late_share > 0.8 else "medium",
+            ),
+        )
+    )
+
+
+def imbalance(ranks: Ranks) -> Verdict:
+    """A29: in every step another rank is the slowest, by more than noise."""
+    own = _own(ranks)
+    if isinstance(own, str):
+        return Verdict(missing=own)
+    for name in (LOADER, GC, CHECKPOINT, COMPILE):
+        part = ranks.part(name)
+        if part is not None:
+            own = np.maximum(own - part, 0.0)
+    last = np.bincount(own.argmax(axis=0), minlength=len(own)) / own.shape[1]
+    lost = own.max(axis=0) - own.mean(axis=0)
+    gain = float(lost.sum()) / ranks.total_ns
+    if last.max() >= LATE_SHARE or gain < IMBALANCE_RATIO:
+        return Verdict()
+    return Verdict(
+        (
+            Finding(
+                rule="A29",
+                cause="imbalance",
+                title="The ranks get unequal work",
+                rank=None,
+                place="input of the steps",
+                evidence=(
+                    f"the slowest rank takes {percent(gain)} of the step longer than the mean",
+                    f"no rank is the slowest in more than {percent(float(last.max()))} of the"
+                    " steps",
+                ),
+                fix="pack or order the samples by length so that the ranks get equal work",
+                gain_low_ratio=gain / 2,
+                gain_high_ratio=gain,
+                confidence="medium",
+            ),
+        )
+    )
+
+
+def _own(ranks: Ranks) -> Float64 | str:
+    if len(ranks.windows) < 3:
+        return "needs three ranks or more"
+    if len(ranks.step) < MIN_STEPS:
+        return f"needs {MIN_STEPS} steps that all ranks have"
+    own = ranks.own_ns()
+    if own is None:
+        return "no time in collectives: the ranks' own time is not known"
+    return own
+
+
+def _is_sure(excess: Float64) -> bool:
+    """Five standard errors, with the steps as they follow each other and not as if independent."""
+    count = len(excess)
+    deviation = float(excess.std(ddof=1))
+    if not deviation:
+        return True
+    centred = excess - excess.mean()
+    rho = float((centred[1:] * centred[:-1]).sum() / (centred**2).sum())
+    effective = count * (1 - max(0.0, min(rho, 0.95))) / (1 + max(0.0, min(rho, 0.95)))
+    return bool(excess.mean() > SPREADS * deviation / max(1.0, effective) ** 0.5)
+
+
+def _reason(ranks: Ranks, worst: int, apart_ns: float) -> _Reason:
+    """The part of the step that the excess lies in, if one holds half of it."""
+    best: tuple[float, _Reason] | None = None
+    for name, rule, cause, fix in _REASONS:
+        part = ranks.part(name)
+        if part is None:
+            continue
+        excess = float(part[worst].mean() - np.median(np.delete(part, worst, axis=0).mean(axis=1)))
+        if excess >= EXPLAINED_RATIO * apart_ns and (best is None or excess > best[0]):
+            text = f"{milliseconds(excess)} of it in {name}"
+            best = excess, _Reason(rule, cause, fix, text)
+    if best is None:
+        return _host_reason(ranks, worst)
+    if best[1].cause == "slow_gpu":
+        return _throttled(ranks, worst) or best[1]
+    return best[1]
+
+
+def _throttled(ranks: Ranks, worst: int) -> _Reason | None:
+    """A22: the clock says why the device is slow."""
+    fix = "look at cooling, power limit and the node's power supply; move the job off it"
+    ratio, clock = ranks.counter(THROTTLE_RATIO), ranks.counter(SM_CLOCK_MHZ)
+    if ratio is not None and ratio[worst] > THROTTLED_RATIO + np.median(ratio):
+        text = f"its clock is throttled in {percent(float(ratio[worst]))} of the samples"
+        return _Reason("A22", "throttle", fix, text)
+    if clock is not None and clock[worst] < CLOCK_RATIO * np.median(clock):
+        text = f"its clock is {clock[worst]:.0f} MHz, the others' {np.median(clock):.0f} MHz"
+        return _Reason("A22", "throttle", fix, text)
+    return None
+
+
+def _host_reason(ranks: Ranks, worst: int) -> _Reason:
+    for name, text in (
+        (CGROUP_THROTTLED_RATIO, "its control group is throttled"),
+        (RUN_QUEUE_RATIO, "its threads wait for a core"),
+    ):
+        values = ranks.counter(name)
+        if values is not None and values[worst] > 0.05 + np.median(values):
+            evidence = f"{text} in {percent(float(values[worst]))} of the time"
+            fix = "give the rank more CPU, pin it next to its GPU, set OMP_NUM_THREADS"
+            return _Reason("A05", "cpu_contention", fix, evidence)
+    fix = "look at this rank's device, host and input; move it to another node"
+    return _Reason("A26", "straggler", fix, "no measured part of the step explains it")

@@ -1,0 +1,51 @@
+"""What findings do to each other, and which are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pilotlight.insights.finding import SHOWN_FROM_RATIO, Finding
+
+
+@dataclass(frozen=True)
+class NotChecked:
+    rule: str
+    cause: str
+    missing: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...]
+
+
+def worst_of_ranks(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for each rule and cause: what several ranks have alike is one cause."""
+    worst: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        key = finding.rule, finding.cause
+        known = worst.get(key)
+        if known is None or finding.gain_ratio > known.gain_ratio:
+            worst[key] = finding
+    return list(worst.values())
+
+
+def unexplained(findings: list[Finding], explains: Mapping[str, tuple[str, ...]]) -> list[Finding]:
+    """Without those that another finding explains: it says so and has at least half their gain."""
+    return [
+        finding
+        for finding in findings
+        if not any(
+            finding.rule in explains.get(other.rule, ())
+            and other.gain_high_ratio >= finding.gain_high_ratio / 2
+            for other in findings
+        )
+    ]
+
+
+def shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those worth showing, the greatest gain first."""
+    kept = [finding for finding in findings if finding.gain_high_ratio >= SHOWN_FROM_RATIO]
+    return tuple(sorted(kept, key=lambda finding: -finding.gain_ratio))
