@@ -44,4 +44,8 @@ bool DefinitionReader::stack(uint32_t id, Stack* stack) const noexcept {
   return fixed(id, DefinitionKind::kStack, stack) && stack->parent < id && stack->frame < id;
 }
 
+bool DefinitionReader::track(uint32_t id, Track* track) const noexcept {
+  return fixed(id, DefinitionKind::kTrack, track) && track->name < id;
+}
+
 }  // namespace pilotlight

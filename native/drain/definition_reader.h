@@ -18,6 +18,7 @@ class DefinitionReader {
   bool string(uint32_t id, std::string* text) const;
   bool frame(uint32_t id, Frame* frame) const noexcept;
   bool stack(uint32_t id, Stack* stack) const noexcept;
+  bool track(uint32_t id, Track* track) const noexcept;
 
  private:
   bool entry(uint32_t id, DefinitionKind kind, DefinitionHeader* header) const noexcept;

@@ -97,7 +97,7 @@ class PyReader {
       if (ring.position == 0 && ring.known_nested == 0) continue;
       nb::list open;
       for (const OpenRange& range : ring.open) {
-        open.append(nb::make_tuple(range.name, range.start_ns));
+        open.append(nb::make_tuple(range.name, range.start_ns, range.kind));
       }
       nb::object step =
           ring.has_step ? nb::object(nb::make_tuple(ring.step, ring.step_start_ns)) : nb::none();
@@ -122,8 +122,10 @@ class PyReader {
         ring.position = nb::cast<uint64_t>(parts[0]);
         ring.thread = nb::cast<uint32_t>(parts[1]);
         for (nb::handle range : nb::object(parts[2])) {
-          nb::object pair = nb::borrow(range);
-          ring.open.push_back({nb::cast<uint32_t>(pair[0]), nb::cast<int64_t>(pair[1])});
+          nb::object parts = nb::borrow(range);
+          // Journals of version 1.0 have no kind.
+          auto kind = nb::len(parts) > 2 ? nb::cast<uint8_t>(parts[2]) : uint8_t{1};
+          ring.open.push_back({nb::cast<uint32_t>(parts[0]), kind, nb::cast<int64_t>(parts[1])});
         }
         nb::object step = parts[3];
         if (!step.is_none()) {

@@ -22,6 +22,17 @@ bool as(const RecordHeader& header, const char* bytes, T* out) noexcept {
   return true;
 }
 
+// Kinds of a newer producer are ranges.
+uint8_t span_kind(uint8_t flags) noexcept {
+  bool known = flags >= static_cast<uint8_t>(SpanKind::kPhase) &&
+               flags <= static_cast<uint8_t>(SpanKind::kSync);
+  return known ? flags : static_cast<uint8_t>(SpanKind::kRange);
+}
+
+uint8_t activity_kind(uint32_t kind) noexcept {
+  return kind <= static_cast<uint8_t>(ActivityKind::kFree) ? static_cast<uint8_t>(kind) : 0;
+}
+
 bool same_boot(const SegmentHeader& header) noexcept {
   static const std::array<uint8_t, 16> here = [] {
     std::array<uint8_t, 16> id = {};
@@ -84,7 +95,7 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
   switch (static_cast<RecordType>(header.type)) {
     case RecordType::kBegin:
       if (ring.open.size() < kMaxOpenRanges) {
-        ring.open.push_back({header.id, now});
+        ring.open.push_back({header.id, span_kind(header.flags), now});
       } else {
         unmatched_++;
       }
@@ -121,7 +132,8 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
       Gc gc;
       if (!as(header, bytes, &gc)) break;
       int64_t start = std::min(to_ns(gc.start_ticks), now);
-      rows_.spans.push_back({ring.thread, 0, start, now - start, kSpanGc, 0});
+      rows_.spans.push_back(
+          {ring.thread, 0, start, now - start, static_cast<uint8_t>(SpanKind::kGc), 0});
       sums_.add(SumKind::kGc, 0, gc.generation, now, now - start);
       return;
     }
@@ -144,6 +156,12 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
           {index, kGapFull, to_ns(gap.first_ticks), to_ns(gap.last_ticks), gap.count});
       return;
     }
+    case RecordType::kActivity:
+      return activity(ring, header, bytes);
+    case RecordType::kLaunch:
+      return launch(ring, header, bytes);
+    case RecordType::kCollective:
+      return collective(ring, header, bytes);
     case RecordType::kProcess:
       return process_mark(ring, header, bytes);
     case RecordType::kSampler: {
@@ -182,8 +200,10 @@ void Reader::close_range(RingProgress& ring, int64_t now_ns, uint8_t flags) {
   OpenRange range = ring.open.back();
   ring.open.pop_back();
   int64_t duration = std::max<int64_t>(now_ns - range.start_ns, 0);
-  rows_.spans.push_back({ring.thread, range.name, range.start_ns, duration, kSpanRange, flags});
-  sums_.add(SumKind::kRange, 0, range.name, now_ns, duration);
+  rows_.spans.push_back({ring.thread, range.name, range.start_ns, duration, range.kind, flags});
+  // Plain ranges have state 0, as they always had.
+  uint8_t state = range.kind == static_cast<uint8_t>(SpanKind::kRange) ? 0 : range.kind;
+  sums_.add(SumKind::kRange, state, range.name, now_ns, duration);
 }
 
 void Reader::begin_step(RingProgress& ring, int64_t step, int64_t now_ns) {
@@ -215,6 +235,55 @@ void Reader::sample(const RecordHeader& header, const char* bytes) {
   rows_.samples.push_back({sample.tid, header.id, now, weight, state, sample.flags});
   sums_.add(SumKind::kSample, state, header.id, now, weight);
   live_.state_ns[state] += static_cast<uint64_t>(weight);
+}
+
+// A length that a producer states: never negative, at most an hour.
+int64_t Reader::length_ns(uint64_t start_ticks, uint64_t ticks) const noexcept {
+  uint64_t end = start_ticks + ticks;
+  if (end < start_ticks) return 0;
+  return std::clamp<int64_t>(to_ns(end) - to_ns(start_ticks), 0, kMaxWeightNs);
+}
+
+void Reader::activity(const RingProgress& ring, const RecordHeader& header, const char* bytes) {
+  Activity activity;
+  if (!as(header, bytes, &activity)) {
+    unknown_++;
+    return;
+  }
+  int64_t start = to_ns(header.ticks);
+  int64_t duration = length_ns(header.ticks, activity.duration_ticks);
+  uint8_t kind = activity_kind(activity.kind);
+  rows_.activities.push_back({ring.thread, header.id, activity.track, kind, header.flags, start,
+                              duration, activity.correlation, activity.bytes, activity.stack,
+                              activity.range, activity.detail});
+  sums_.add(SumKind::kActivity, kind, header.id, start + duration, duration);
+}
+
+void Reader::launch(const RingProgress& ring, const RecordHeader& header, const char* bytes) {
+  Launch launch;
+  if (!as(header, bytes, &launch)) {
+    unknown_++;
+    return;
+  }
+  rows_.launches.push_back({ring.thread, header.id, activity_kind(launch.kind), header.flags,
+                            to_ns(header.ticks), length_ns(header.ticks, launch.duration_ticks),
+                            launch.correlation, launch.stack});
+}
+
+void Reader::collective(const RingProgress& ring, const RecordHeader& header, const char* bytes) {
+  Collective collective;
+  if (!as(header, bytes, &collective)) {
+    unknown_++;
+    return;
+  }
+  int64_t start = to_ns(header.ticks);
+  int64_t duration = length_ns(header.ticks, collective.duration_ticks);
+  int64_t wait = std::min(length_ns(header.ticks, collective.wait_ticks), duration);
+  rows_.collectives.push_back({ring.thread, header.id, collective.group, collective.dtype,
+                               collective.rank, collective.world_size, header.flags, start,
+                               duration, wait, collective.bytes, collective.sequence,
+                               collective.correlation});
+  sums_.add(SumKind::kCollective, 0, header.id, start + duration, duration);
 }
 
 void Reader::describe_thread(uint32_t thread, uint32_t name, int64_t time_ns) {
@@ -296,6 +365,8 @@ Rows Reader::take() {
   rows.spans.reserve(rows_.spans.size());
   rows.samples.reserve(rows_.samples.size());
   rows.counters.reserve(rows_.counters.size());
+  rows.activities.reserve(rows_.activities.size());
+  rows.launches.reserve(rows_.launches.size());
   std::swap(rows, rows_);
   for_used([&](uint32_t i) { taken_[i] = progress_[i]; });
   return rows;

@@ -18,6 +18,7 @@ namespace pilotlight {
 
 struct OpenRange {
   uint32_t name;
+  uint8_t kind;  // SpanKind
   int64_t start_ns;
 };
 
@@ -50,6 +51,9 @@ struct Rows {
   std::vector<StepRow> steps;
   std::vector<SamplerRow> sampler;
   std::vector<ThreadRow> threads;
+  std::vector<ActivityRow> activities;
+  std::vector<LaunchRow> launches;
+  std::vector<CollectiveRow> collectives;
 };
 
 struct WindowRows {
@@ -110,6 +114,10 @@ class Reader {
   void close_range(RingProgress& ring, int64_t now_ns, uint8_t flags);
   void begin_step(RingProgress& ring, int64_t step, int64_t now_ns);
   void sample(const RecordHeader& header, const char* bytes);
+  void activity(const RingProgress& ring, const RecordHeader& header, const char* bytes);
+  void launch(const RingProgress& ring, const RecordHeader& header, const char* bytes);
+  void collective(const RingProgress& ring, const RecordHeader& header, const char* bytes);
+  int64_t length_ns(uint64_t start_ticks, uint64_t ticks) const noexcept;
   void describe_thread(uint32_t thread, uint32_t name, int64_t time_ns);
   void process_mark(const RingProgress& ring, const RecordHeader& header, const char* bytes);
   void residual_gaps();

@@ -5,7 +5,6 @@
 
 namespace pilotlight {
 
-enum SpanKind : uint8_t { kSpanRange = 1, kSpanGc = 2 };
 enum SpanFlag : uint8_t { kSpanNeverClosed = 1 };
 enum MarkKind : uint8_t {
   kMarkMark = 1,
@@ -66,6 +65,31 @@ struct SamplerRow {
   int64_t time_ns;
   uint32_t passes, taken, torn, skipped;
   int64_t cpu_ns, period_ns;
+};
+
+struct ActivityRow {
+  uint32_t thread, name, track;
+  uint8_t kind, flags;
+  int64_t start_ns, duration_ns;
+  uint64_t correlation;
+  int64_t bytes;
+  uint32_t stack, range;
+  uint64_t detail;
+};
+
+struct LaunchRow {
+  uint32_t thread, name;
+  uint8_t kind, flags;
+  int64_t start_ns, duration_ns;
+  uint64_t correlation;
+  uint32_t stack;
+};
+
+struct CollectiveRow {
+  uint32_t thread, name, group, dtype, rank, world_size;
+  uint8_t flags;
+  int64_t start_ns, duration_ns, wait_ns, bytes;
+  uint64_t sequence, correlation;
 };
 
 struct ThreadRow {

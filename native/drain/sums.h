@@ -10,7 +10,14 @@ namespace pilotlight {
 
 constexpr int64_t kWindowNs = 10000000000;
 
-enum class SumKind : uint8_t { kRange = 1, kSample = 2, kGc = 3, kStep = 4 };
+enum class SumKind : uint8_t {
+  kRange = 1,
+  kSample = 2,
+  kGc = 3,
+  kStep = 4,
+  kActivity = 5,
+  kCollective = 6
+};
 
 // Eight buckets an octave; exact below 8 ns. See docs/recording.md.
 inline uint32_t histogram_bucket(uint64_t ns) noexcept {

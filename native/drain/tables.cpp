@@ -123,6 +123,13 @@ void DefinitionTables::stack(uint32_t id) {
   }
 }
 
+void DefinitionTables::track(uint32_t id) {
+  Track entry;
+  if (id == 0 || !given_->add(id) || !reader_->track(id, &entry)) return;
+  name(entry.name);
+  tracks_.push_back({id, entry.name, entry.kind, entry.device, entry.stream});
+}
+
 std::vector<Table> DefinitionTables::tables(uint32_t process) && {
   std::vector<Table> tables;
   if (!name_ids_.empty()) {
@@ -149,6 +156,9 @@ std::vector<Table> DefinitionTables::tables(uint32_t process) && {
   }
   add_table(&tables, "stacks", process, stacks_, as("id", &StackRow::id),
             as("parent", &StackRow::parent), as("frame", &StackRow::frame));
+  add_table(&tables, "tracks", process, tracks_, as("id", &TrackRow::id),
+            as("name", &TrackRow::name), as("kind", &TrackRow::kind),
+            as("device", &TrackRow::device), as("stream", &TrackRow::stream));
   return tables;
 }
 
@@ -160,6 +170,21 @@ std::vector<Table> detail_tables(const Rows& rows, uint32_t process,
   for (const CounterRow& row : rows.counters) used.name(row.name);
   for (const MarkRow& row : rows.marks) used.name(row.name);
   for (const ThreadRow& row : rows.threads) used.name(row.name);
+  for (const ActivityRow& row : rows.activities) {
+    used.name(row.name);
+    used.name(row.range);
+    used.track(row.track);
+    used.stack(row.stack);
+  }
+  for (const LaunchRow& row : rows.launches) {
+    used.name(row.name);
+    used.stack(row.stack);
+  }
+  for (const CollectiveRow& row : rows.collectives) {
+    used.name(row.name);
+    used.name(row.group);
+    used.name(row.dtype);
+  }
   // Definitions first: rows never refer to what is not there yet.
   std::vector<Table> tables = std::move(used).tables(process);
   add_threads(&tables, process, rows.threads);
@@ -179,6 +204,26 @@ std::vector<Table> detail_tables(const Rows& rows, uint32_t process,
   add_table(&tables, "gaps", process, rows.gaps, as("ring", &GapRow::ring),
             as("reason", &GapRow::reason), as("first_ns", &GapRow::first_ns),
             as("last_ns", &GapRow::last_ns), as("count", &GapRow::count));
+  add_table(&tables, "activities", process, rows.activities, as("thread", &ActivityRow::thread),
+            as("name", &ActivityRow::name), as("track", &ActivityRow::track),
+            as("kind", &ActivityRow::kind), as("flags", &ActivityRow::flags),
+            as("start_ns", &ActivityRow::start_ns), as("duration_ns", &ActivityRow::duration_ns),
+            as("correlation", &ActivityRow::correlation), as("bytes", &ActivityRow::bytes),
+            as("stack", &ActivityRow::stack), as("range", &ActivityRow::range),
+            as("detail", &ActivityRow::detail));
+  add_table(&tables, "launches", process, rows.launches, as("thread", &LaunchRow::thread),
+            as("name", &LaunchRow::name), as("kind", &LaunchRow::kind),
+            as("flags", &LaunchRow::flags), as("start_ns", &LaunchRow::start_ns),
+            as("duration_ns", &LaunchRow::duration_ns), as("correlation", &LaunchRow::correlation),
+            as("stack", &LaunchRow::stack));
+  add_table(&tables, "collectives", process, rows.collectives, as("thread", &CollectiveRow::thread),
+            as("name", &CollectiveRow::name), as("group", &CollectiveRow::group),
+            as("dtype", &CollectiveRow::dtype), as("rank", &CollectiveRow::rank),
+            as("world_size", &CollectiveRow::world_size), as("flags", &CollectiveRow::flags),
+            as("start_ns", &CollectiveRow::start_ns),
+            as("duration_ns", &CollectiveRow::duration_ns), as("wait_ns", &CollectiveRow::wait_ns),
+            as("bytes", &CollectiveRow::bytes), as("sequence", &CollectiveRow::sequence),
+            as("correlation", &CollectiveRow::correlation));
   add_steps(&tables, process, rows.steps);
   add_table(&tables, "sampler", process, rows.sampler, as("time_ns", &SamplerRow::time_ns),
             as("passes", &SamplerRow::passes), as("taken", &SamplerRow::taken),
@@ -191,8 +236,19 @@ std::vector<Table> window_tables(const WindowRows& rows, uint32_t process,
                                  const DefinitionReader& definitions, IdSet* given) {
   DefinitionTables used(&definitions, given);
   for (const SumRow& row : rows.windows) {
-    if (row.kind == static_cast<uint8_t>(SumKind::kSample)) used.stack(row.id);
-    if (row.kind == static_cast<uint8_t>(SumKind::kRange)) used.name(row.id);
+    switch (static_cast<SumKind>(row.kind)) {
+      case SumKind::kSample:
+        used.stack(row.id);
+        break;
+      case SumKind::kRange:
+      case SumKind::kActivity:
+      case SumKind::kCollective:
+        used.name(row.id);
+        break;
+      case SumKind::kGc:
+      case SumKind::kStep:
+        break;
+    }
   }
   for (const ThreadRow& row : rows.threads) used.name(row.name);
   std::vector<Table> tables = std::move(used).tables(process);

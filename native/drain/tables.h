@@ -28,6 +28,7 @@ class DefinitionTables {
 
   void name(uint32_t id);
   void stack(uint32_t id);
+  void track(uint32_t id);
   std::vector<Table> tables(uint32_t process) &&;
 
  private:
@@ -52,6 +53,12 @@ class DefinitionTables {
     uint32_t id, parent, frame;
   };
   std::vector<StackRow> stacks_;
+  struct TrackRow {
+    uint32_t id, name;
+    uint16_t kind, device;
+    uint64_t stream;
+  };
+  std::vector<TrackRow> tracks_;
 };
 
 // `given`: what the chunk already has; the definitions of these rows are added to it.

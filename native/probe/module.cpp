@@ -131,23 +131,6 @@ PyObject* py_status(PyObject*, PyObject*) {
                        static_cast<long long>(status.period_ns), "off", Probe::get().off_reason());
 }
 
-// The value of an int modulo 2^64; small ones, which nearly all are, without a call.
-inline uint64_t word_of(PyObject* number) noexcept {
-#if PY_VERSION_HEX >= 0x030c0000
-  auto* value = reinterpret_cast<PyLongObject*>(number);
-  if (PyUnstable_Long_IsCompact(value)) {
-    return static_cast<uint64_t>(PyUnstable_Long_CompactValue(value));
-  }
-#else
-  Py_ssize_t digits = Py_SIZE(number);
-  if (digits >= -1 && digits <= 1) {
-    int64_t digit = reinterpret_cast<PyLongObject*>(number)->ob_digit[0];
-    return static_cast<uint64_t>(digits * digit);
-  }
-#endif
-  return PyLong_AsUnsignedLongLongMask(number);
-}
-
 PyObject* py_event(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || !PyLong_Check(args[0]) || !PyLong_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "event(a, b): takes two int");
@@ -181,6 +164,27 @@ PyObject* py_counter(PyObject*, PyObject* const* args, Py_ssize_t count) {
     }
   }
   Py_RETURN_NONE;
+}
+
+PyObject* py_mark(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyUnicode_Check(args[0]) || !PyLong_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "mark(name, value): takes a str and an int");
+    return nullptr;
+  }
+  if (Probe::get().collecting()) {
+    RingWriter* ring = python_ring();
+    if (ring != nullptr) {
+      Value value = {};
+      value.value = static_cast<int64_t>(word_of(args[1]));
+      ring->write(RecordType::kMark, name_id(args[0]), value);
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* py_ticks(PyObject*, PyObject*) {
+  RingWriter* ring = python_ring();
+  return PyLong_FromUnsignedLongLong(ring == nullptr ? 0 : ticks_of(ring->clock()));
 }
 
 PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -248,6 +252,11 @@ PyMethodDef methods[] = {
     {"status", py_status, METH_NOARGS, "What the probe is doing, as a dict."},
     {"event", fast(py_event), METH_FASTCALL, "event(a, b): two free numbers, now."},
     {"counter", fast(py_counter), METH_FASTCALL, "counter(name, value): a value, now."},
+    {"mark", fast(py_mark), METH_FASTCALL, "mark(name, value): something happened, now."},
+    {"ticks", py_ticks, METH_NOARGS, "Now, on the clock of records; 0 while the probe is off."},
+    {"collective", fast(py_collective), METH_FASTCALL,
+     "collective(op, group, sequence, bytes, dtype, rank, world, start_ticks, end_ticks, "
+     "wait_ticks, flags)"},
     {"step", fast(py_step), METH_FASTCALL, "step(number=None): a step begins now."},
     {"name_thread", py_name_thread, METH_VARARGS, "name_thread(tid, name)"},
     {"gc_callback", fast(py_gc_callback), METH_FASTCALL, "For gc.callbacks."},

@@ -15,6 +15,26 @@ uint32_t name_id(PyObject* name) noexcept;
 class RingWriter;
 RingWriter* python_ring() noexcept;
 
+// The value of an int modulo 2^64; small ones, which nearly all are, without a call.
+inline uint64_t word_of(PyObject* number) noexcept {
+#if PY_VERSION_HEX >= 0x030c0000
+  auto* value = reinterpret_cast<PyLongObject*>(number);
+  if (PyUnstable_Long_IsCompact(value)) {
+    return static_cast<uint64_t>(PyUnstable_Long_CompactValue(value));
+  }
+#else
+  Py_ssize_t digits = Py_SIZE(number);
+  if (digits >= -1 && digits <= 1) {
+    int64_t digit = reinterpret_cast<PyLongObject*>(number)->ob_digit[0];
+    return static_cast<uint64_t>(digits * digit);
+  }
+#endif
+  return PyLong_AsUnsignedLongLongMask(number);
+}
+
+// collective(...): see _probe.pyi.
+PyObject* py_collective(PyObject*, PyObject* const* args, Py_ssize_t count);
+
 // The type behind pilotlight.annotate; a new reference, or nullptr with an exception.
 PyObject* make_range_type() noexcept;
 

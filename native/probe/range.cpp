@@ -10,6 +10,7 @@ struct Range {
   PyObject_HEAD PyObject* name;
   uint32_t id;
   uint32_t run;  // of the probe for which the id is valid: a forked child starts anew
+  uint8_t kind;  // SpanKind
 };
 
 uint32_t id_of(Range* range) noexcept {
@@ -24,18 +25,25 @@ uint32_t id_of(Range* range) noexcept {
 void write(Range* range, RecordType type) noexcept {
   if (!Probe::get().collecting()) return;
   RingWriter* ring = python_ring();
-  if (ring != nullptr) ring->write(type, id_of(range), RecordHeader{});
+  if (ring == nullptr) return;
+  RecordHeader header = {};
+  header.flags = range->kind;
+  ring->write(type, id_of(range), header);
 }
 
 PyObject* range_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  if (PyTuple_GET_SIZE(args) != 1 || (kwargs != nullptr && PyDict_GET_SIZE(kwargs) != 0) ||
-      !PyUnicode_Check(PyTuple_GET_ITEM(args, 0))) {
+  Py_ssize_t count = PyTuple_GET_SIZE(args);
+  if (count < 1 || count > 2 || (kwargs != nullptr && PyDict_GET_SIZE(kwargs) != 0) ||
+      !PyUnicode_Check(PyTuple_GET_ITEM(args, 0)) ||
+      (count == 2 && !PyLong_Check(PyTuple_GET_ITEM(args, 1)))) {
     PyErr_SetString(PyExc_TypeError, "annotate(name): takes one str");
     return nullptr;
   }
   auto* range = reinterpret_cast<Range*>(type->tp_alloc(type, 0));
   if (range == nullptr) return nullptr;
   range->name = PyTuple_GET_ITEM(args, 0);
+  range->kind = count == 2 ? static_cast<uint8_t>(word_of(PyTuple_GET_ITEM(args, 1)))
+                           : static_cast<uint8_t>(SpanKind::kRange);
   Py_INCREF(range->name);
   return reinterpret_cast<PyObject*>(range);
 }

@@ -48,6 +48,12 @@ uint32_t Definitions::stack(uint32_t parent, uint32_t frame) noexcept {
   return define(DefinitionKind::kStack, payload, sizeof(payload));
 }
 
+uint32_t Definitions::track(uint32_t name, TrackKind kind, uint16_t device,
+                            uint64_t stream) noexcept {
+  Track track = {{}, name, static_cast<uint16_t>(kind), device, stream};
+  return define(DefinitionKind::kTrack, &track.name, sizeof(track) - sizeof(track.header));
+}
+
 uint32_t Definitions::define(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept {
   if (header_ == nullptr) return 0;
   uint32_t hash = hash_of(kind, payload, bytes);

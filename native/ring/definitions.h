@@ -1,4 +1,5 @@
-// native/ring/definitions.h: the producer's half of the arena of strings, frames and stacks.
+// native/ring/definitions.h: the producer's half of the arena of strings, frames, stacks and
+// tracks.
 #pragma once
 
 #include <atomic>
@@ -27,6 +28,7 @@ class Definitions {
   uint32_t string(std::string_view text) noexcept;
   uint32_t frame(uint32_t function, uint32_t file, uint32_t line, uint32_t first_line) noexcept;
   uint32_t stack(uint32_t parent, uint32_t frame) noexcept;
+  uint32_t track(uint32_t name, TrackKind kind, uint16_t device, uint64_t stream) noexcept;
 
  private:
   uint32_t define(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept;

@@ -13,26 +13,54 @@ namespace pilotlight {
 // "PILOTLT1" when read as little-endian bytes.
 constexpr uint64_t kMagic = 0x31544c544f4c4950ull;
 constexpr uint16_t kAbiMajor = 1;
-constexpr uint16_t kAbiMinor = 0;
+constexpr uint16_t kAbiMinor = 1;
 
 // Every record starts at a multiple of this, so a pad record always fits before the wrap.
 constexpr uint32_t kRecordAlign = 16;
 constexpr uint32_t kMaxRecordBytes = 4096;
 
 enum class RecordType : uint8_t {
-  kPad = 1,       // rest of the ring up to the wrap; no payload
-  kGap = 2,       // Gap: records that found no room
-  kThread = 3,    // Thread: from here on the ring's records come from this thread
-  kBegin = 4,     // id = name; a range opens
-  kEnd = 5,       // id = name; the innermost open range with that name closes
-  kMark = 6,      // Value: id = name; something happened, with a number
-  kStep = 7,      // Value: a step begins here, value = its number
-  kCounter = 8,   // Counter: id = name
-  kSample = 9,    // Sample: id = stack
-  kGc = 10,       // Gc: a collection that ended now
-  kProcess = 11,  // Process: start, exit, fork, switched off
-  kSampler = 12,  // SamplerStats: about once a second
-  kEvent = 13,    // Event: two free 64-bit words
+  kPad = 1,          // rest of the ring up to the wrap; no payload
+  kGap = 2,          // Gap: records that found no room
+  kThread = 3,       // Thread: from here on the ring's records come from this thread
+  kBegin = 4,        // id = name, flags = SpanKind; a range opens
+  kEnd = 5,          // id = name; the innermost open range with that name closes
+  kMark = 6,         // Value: id = name; something happened, with a number
+  kStep = 7,         // Value: a step begins here, value = its number
+  kCounter = 8,      // Counter: id = name
+  kSample = 9,       // Sample: id = stack
+  kGc = 10,          // Gc: a collection that ended now
+  kProcess = 11,     // Process: start, exit, fork, switched off
+  kSampler = 12,     // SamplerStats: about once a second
+  kEvent = 13,       // Event: two free 64-bit words
+  kActivity = 14,    // Activity: id = name; work that ran elsewhere than on the writing thread
+  kLaunch = 15,      // Launch: id = name of the API call; a call of this thread that starts work
+  kCollective = 16,  // Collective: id = name of the operation
+};
+
+// What kind of range a Begin opens; 0 stands for kRange.
+enum class SpanKind : uint8_t {
+  kRange = 1,
+  kGc = 2,  // by a Gc record only
+  kPhase = 3,
+  kModule = 4,
+  kOperator = 5,
+  kNvtx = 6,
+  kLoader = 7,
+  kCompile = 8,
+  kCheckpoint = 9,
+  kSync = 10,
+};
+
+enum class ActivityKind : uint8_t {
+  kKernel = 1,
+  kMemcpy = 2,
+  kMemset = 3,
+  kSynchronization = 4,
+  kGraph = 5,
+  kOverhead = 6,
+  kAllocation = 7,
+  kFree = 8,
 };
 
 enum class ProcessMark : uint32_t {
@@ -125,6 +153,41 @@ struct Event {
   uint64_t words[2];
 };
 
+struct Activity {
+  RecordHeader header;  // id = name; ticks = its start
+  uint64_t duration_ticks;
+  uint32_t track;
+  uint32_t kind;         // ActivityKind
+  uint64_t correlation;  // that of its Launch; 0: none
+  int64_t bytes;
+  uint32_t stack;   // where it was launched or captured; 0: not known
+  uint32_t range;   // name of the innermost range there; 0: none
+  uint64_t detail;  // graph id << 32 | node id
+};
+
+struct Launch {
+  RecordHeader header;  // id = name of the API call; ticks = its start
+  uint64_t duration_ticks;
+  uint64_t correlation;
+  uint32_t stack;
+  uint32_t kind;  // ActivityKind of what it starts; 0: not known
+  uint64_t reserved;
+};
+
+struct Collective {
+  RecordHeader header;  // id = operation; ticks = its start; flag 1: asynchronous, 2: wait is known
+  uint64_t duration_ticks;
+  uint64_t wait_ticks;  // of it, for other ranks
+  int64_t bytes;
+  uint64_t sequence;  // the same on every rank of the group
+  uint32_t group;     // string: communicator or process group
+  uint32_t dtype;     // string
+  uint32_t rank;
+  uint32_t world_size;
+  uint64_t correlation;
+  uint64_t reserved;
+};
+
 static_assert(sizeof(RecordHeader) == 16);
 static_assert(sizeof(Gap) == 48);
 static_assert(sizeof(Thread) == 32);
@@ -135,6 +198,9 @@ static_assert(sizeof(Gc) == 32);
 static_assert(sizeof(Process) == 32);
 static_assert(sizeof(SamplerStats) == 48);
 static_assert(sizeof(Event) == 32);
+static_assert(sizeof(Activity) == 64);
+static_assert(sizeof(Launch) == 48);
+static_assert(sizeof(Collective) == 80);
 
 // Definitions: an append-only arena of things that records name by id = offset / 8. An entry refers
 // only to entries before it, so a reader can check it and no cycle can exist. Never ring records:
@@ -143,6 +209,7 @@ enum class DefinitionKind : uint8_t {
   kString = 1,
   kFrame = 2,  // Frame
   kStack = 3,  // Stack
+  kTrack = 4,  // Track
 };
 
 constexpr uint32_t kDefinitionAlign = 8;
@@ -170,8 +237,24 @@ struct Stack {
   uint32_t frame;
 };
 
+// Where activities run, one after the other.
+enum class TrackKind : uint16_t {
+  kStream = 1,
+  kEngine = 2,  // a copy engine, or the device as a whole
+  kGroup = 3,   // a group of ranks
+};
+
+struct Track {
+  DefinitionHeader header;
+  uint32_t name;  // string
+  uint16_t kind;  // TrackKind
+  uint16_t device;
+  uint64_t stream;
+};
+
 static_assert(sizeof(DefinitionHeader) == 8);
 static_assert(sizeof(Frame) == 24);
 static_assert(sizeof(Stack) == 16);
+static_assert(sizeof(Track) == 24);
 
 }  // namespace pilotlight

@@ -67,6 +67,11 @@ void every_type(Producer& p) {
   p.write(0, RecordType::kEnd, name, RecordHeader{});
   p.write(0, RecordType::kCounter, name, Counter{{}, 0.5, 0});
   p.write(0, RecordType::kEvent, name, Event{{}, {1, 2}});
+  uint32_t track = p.definitions.track(name, TrackKind::kStream, 1, 7);
+  p.write(0, RecordType::kLaunch, name, Launch{{}, 5, 77, stack, 1, 0});
+  p.write(0, RecordType::kActivity, name, Activity{{}, 9, track, 1, 77, 64, stack, name, 3});
+  p.write(0, RecordType::kCollective, name,
+          Collective{{}, 9, 4, 1024, 12, name, name, 1, 2, 77, 0});
   p.write(0, RecordType::kGc, 0, Gc{{}, 2, 10, 990});
   p.write(0, RecordType::kStep, 0, Value{{}, 2, 0});
   p.write(1, RecordType::kSample, stack, Sample{{}, 100, 1, 0, 0, 10000000});

@@ -52,6 +52,37 @@ def test_steps_ranges_and_counters_arrive_exactly(job: RunJob, program: Program)
     assert done.recording.detail("steps")["step"].tolist() == list(range(499))
 
 
+def test_collectives_phases_and_marks_arrive_exactly(job: RunJob, program: Program) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "from pilotlight import _probe\n"
+            "for i in range(50):\n"
+            "    start = _probe.ticks()\n"
+            "    with _probe.Range('forward', 3): pass\n"
+            "    end = _probe.ticks()\n"
+            "    _probe.collective('all_reduce', 'dp', i, 4096, 'float32', 1, 4,\n"
+            "                      start, end, (end - start) // 2, 2)\n"
+            "    _probe.mark('recompiled', -i)\n"
+        ),
+    )
+    assert set(done.names("spans")) - {""} == {"forward"}
+    assert done.recording.detail("spans")["kind"].tolist().count(3) == 50
+    marks = done.recording.detail("marks")
+    assert marks["value"][marks["kind"] == 1].tolist() == [-i for i in range(50)]
+    collectives = done.recording.detail("collectives")
+    assert collectives["sequence"].tolist() == list(range(50))
+    assert set(collectives["bytes"].tolist()) == {4096}
+    assert (collectives["rank"][0], collectives["world_size"][0]) == (1, 4)
+    names = done.recording.names
+    for column, text in (("name", "all_reduce"), ("group", "dp"), ("dtype", "float32")):
+        found = names.find(collectives["process"], collectives[column])
+        assert {names.texts[number] for number in found.tolist()} == {text}
+    assert (collectives["duration_ns"] > 0).all()
+    half = abs(collectives["wait_ns"] * 2 - collectives["duration_ns"])
+    assert (half <= 4).all()
+
+
 def test_garbage_collections_are_recorded(job: RunJob, program: Program) -> None:
     done = job(PYTHON, program("import gc\nfor _ in range(7): gc.collect()\n"))
     spans = done.recording.detail("spans")

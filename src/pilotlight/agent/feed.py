@@ -10,6 +10,8 @@ from pilotlight.agent.recorder import Taken
 from pilotlight.agent.tables import Tables, rows
 from pilotlight.recording.schema import WindowKind
 
+_NAMED = (WindowKind.RANGE, WindowKind.ACTIVITY, WindowKind.COLLECTIVE)
+
 
 def publish_taken(clients: Clients, job: str, taken: Sequence[tuple[Process, Taken]]) -> None:
     """Only what somebody wants is turned into rows."""
@@ -33,7 +35,7 @@ def _named(kind: str, tables: Tables, process: Process) -> list[dict[str, object
             continue
         if kind == "spans":
             row["text"] = names.name(_int(row["name"]))
-        elif kind == "windows" and row["kind"] == WindowKind.RANGE:
+        elif kind == "windows" and row["kind"] in _NAMED:
             row["text"] = names.name(_int(row["id"]))
         elif kind == "windows" and row["kind"] == WindowKind.SAMPLE:
             row["text"] = names.function(_int(row["id"]))

@@ -57,9 +57,9 @@ class CounterTrack:
 def tracks(recording: Recording) -> Iterator[Track]:
     """Steps, collections, losses and ranges; one track is held at a time."""
     yield from _steps(recording)
-    yield from _spans(recording, SpanKind.GC)
+    yield from _collections(recording)
     yield from _gaps(recording)
-    yield from _spans(recording, SpanKind.RANGE)
+    yield from _ranges(recording)
 
 
 def boundaries(track: Track) -> Iterator[tuple[int, str | None]]:
@@ -118,13 +118,16 @@ def _steps(recording: Recording) -> Iterator[Track]:
         yield from _lanes(process, None, "steps", slices)
 
 
-def _spans(recording: Recording, kind: SpanKind) -> Iterator[Track]:
+def _collections(recording: Recording) -> Iterator[Track]:
     table = recording.detail("spans")
-    for process, rows in _by(table.where(table["kind"] == kind), "process"):
-        if kind == SpanKind.GC:
-            slices = _slices(rows, ["garbage collection"] * rows.rows)
-            yield from _lanes(process, None, "garbage collection", slices)
-            continue
+    for process, rows in _by(table.where(table["kind"] == SpanKind.GC), "process"):
+        slices = _slices(rows, ["garbage collection"] * rows.rows)
+        yield from _lanes(process, None, "garbage collection", slices)
+
+
+def _ranges(recording: Recording) -> Iterator[Track]:
+    table = recording.detail("spans")
+    for process, rows in _by(table.where(table["kind"] != SpanKind.GC), "process"):
         for thread, mine in _by(rows, "thread"):
             found = recording.names.find(mine["process"], mine["name"]).tolist()
             texts = [

@@ -8,7 +8,7 @@ from enum import IntEnum, IntFlag
 from types import MappingProxyType
 
 FORMAT = "pilotlight-recording"
-VERSION = (1, 0)
+VERSION = (1, 1)
 WINDOW_NS = 10_000_000_000
 
 UTF8 = "utf8"
@@ -72,6 +72,23 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 "process u32, id u32, function utf8, file utf8, line u32, first_line u32",
             ),
             _table("stacks", "process u32, id u32, parent u32, frame u32"),
+            _table("tracks", "process u32, id u32, name u32, kind u16, device u16, stream u64"),
+            _table(
+                "activities",
+                "process u32, thread u32, name u32, track u32, kind u8, flags u8, start_ns i64, "
+                "duration_ns i64, correlation u64, bytes i64, stack u32, range u32, detail u64",
+            ),
+            _table(
+                "launches",
+                "process u32, thread u32, name u32, kind u8, flags u8, start_ns i64, "
+                "duration_ns i64, correlation u64, stack u32",
+            ),
+            _table(
+                "collectives",
+                "process u32, thread u32, name u32, group u32, dtype u32, rank u32, "
+                "world_size u32, flags u8, start_ns i64, duration_ns i64, wait_ns i64, "
+                "bytes i64, sequence u64, correlation u64",
+            ),
             _table(
                 "windows",
                 "process u32, start_ns i64, kind u8, state u8, id u32, count u64, total_ns i64, "
@@ -89,6 +106,38 @@ TABLES: Mapping[str, Table] = MappingProxyType(
 class SpanKind(IntEnum):
     RANGE = 1
     GC = 2
+    PHASE = 3
+    MODULE = 4
+    OPERATOR = 5
+    NVTX = 6
+    LOADER = 7
+    COMPILE = 8
+    CHECKPOINT = 9
+    SYNC = 10
+
+
+class ActivityKind(IntEnum):
+    """What ran on a track; 0 is a kind that this version does not know."""
+
+    KERNEL = 1
+    MEMCPY = 2
+    MEMSET = 3
+    SYNCHRONIZATION = 4
+    GRAPH = 5
+    OVERHEAD = 6
+    ALLOCATION = 7
+    FREE = 8
+
+
+class TrackKind(IntEnum):
+    STREAM = 1
+    ENGINE = 2
+    GROUP = 3
+
+
+class CollectiveFlag(IntFlag):
+    ASYNCHRONOUS = 1
+    WAIT_KNOWN = 2
 
 
 class SpanFlag(IntFlag):
@@ -132,3 +181,5 @@ class WindowKind(IntEnum):
     SAMPLE = 2
     GC = 3
     STEP = 4
+    ACTIVITY = 5
+    COLLECTIVE = 6

@@ -42,7 +42,7 @@ def range_times(recording: Recording, coverage: Coverage) -> tuple[RangeTimes, .
     spans = recording.detail("spans")
     ended = spans["start_ns"] + spans["duration_ns"]
     ranges = spans.where(
-        (spans["kind"] == SpanKind.RANGE) & coverage.detail_rows(spans["process"], ended)
+        (spans["kind"] != SpanKind.GC) & coverage.detail_rows(spans["process"], ended)
     )
     partial = (ranges["flags"] & (SpanFlag.NEVER_CLOSED | SpanFlag.BEGIN_LOST)) != 0
     late_name = names.find(ranges["process"], ranges["name"])
