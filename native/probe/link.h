@@ -25,6 +25,7 @@ enum class ControlType : uint32_t {
   kPeriod = 3,
   kPause = 4,
   kResume = 5,
+  kTier = 6,
 };
 
 struct Control {

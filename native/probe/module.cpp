@@ -201,7 +201,9 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (ring != nullptr) {
     Value value = {};
     value.value = step;
-    ring->write(RecordType::kStep, 0, value);
+    uint64_t ticks = ticks_of(ring->clock());
+    ring->write_at(RecordType::kStep, 0, value, ticks);
+    Probe::get().note_step(ticks);
   }
   Py_RETURN_NONE;
 }

@@ -128,6 +128,7 @@ void Probe::after_fork_in_child() noexcept {
   pthread_setspecific(probe.key_, nullptr);
   probe.collecting_.store(false, std::memory_order_relaxed);
   probe.started_.store(false, std::memory_order_relaxed);
+  probe.own_stack_state_.store(0, std::memory_order_relaxed);
   probe.sampling_ = false;
   probe.link_.forget();
   probe.segment_.forget();
@@ -136,6 +137,19 @@ void Probe::after_fork_in_child() noexcept {
 uint32_t Probe::string(std::string_view text) noexcept {
   return started() ? segment_.definitions().string(text) : 0;
 }
+
+uint32_t Probe::track(uint32_t, uint16_t, uint16_t, uint64_t) noexcept { return 0; }
+
+uint32_t Probe::own_stack() noexcept {
+  uint32_t state = own_stack_state_.load(std::memory_order_acquire);
+  if (__builtin_expect(state == 2, 1)) return own_stack_.take();
+  if (state != 0 || !started() || !own_stack_state_.compare_exchange_strong(state, 1)) return 0;
+  bool opened = own_stack_.open(segment_.header()->python, &segment_.definitions());
+  own_stack_state_.store(opened ? 2 : 3, std::memory_order_release);
+  return opened ? own_stack_.take() : 0;
+}
+
+uint32_t Probe::own_range() noexcept { return 0; }
 
 void Probe::name_thread(uint32_t tid, std::string_view name) noexcept {
   RingWriter* ring = this->ring();
@@ -240,6 +254,8 @@ void Probe::handle(const Control& control) noexcept {
       return pause();
     case ControlType::kResume:
       return resume();
+    case ControlType::kTier:
+      return tier_.store(control.value, std::memory_order_relaxed);
     default:
       return;
   }

@@ -11,7 +11,9 @@
 #include <string_view>
 
 #include "probe/link.h"
+#include "probe/own_stack.h"
 #include "probe/sampler.h"
+#include "provider/provider_api.h"
 #include "ring/segment.h"
 
 namespace pilotlight {
@@ -60,6 +62,20 @@ class Probe {
   RingWriter* attach(std::string_view thread_name) noexcept;
 
   uint32_t string(std::string_view text) noexcept;
+  uint32_t track(uint32_t name, uint16_t kind, uint16_t device, uint64_t stream) noexcept;
+  // The calling thread's Python stack, and its innermost open range; 0: none.
+  uint32_t own_stack() noexcept;
+  uint32_t own_range() noexcept;
+  // For providers: a step of this process began.
+  void note_step(uint64_t ticks) noexcept {
+    uint64_t count = steps_.count.load(std::memory_order_relaxed);
+    steps_.ticks[count % StepClock::kKept].store(ticks, std::memory_order_relaxed);
+    steps_.count.store(count + 1, std::memory_order_release);
+  }
+  const std::atomic<bool>* collecting_word() const noexcept { return &collecting_; }
+  const std::atomic<uint32_t>* run_word() const noexcept { return &run_; }
+  const std::atomic<uint32_t>* tier_word() const noexcept { return &tier_; }
+  const StepClock* steps() const noexcept { return &steps_; }
   // Tells the name of any thread of this process.
   void name_thread(uint32_t tid, std::string_view name) noexcept;
   void mark(ProcessMark mark, std::string_view name, int64_t value) noexcept;
@@ -92,6 +108,11 @@ class Probe {
   std::atomic<bool> collecting_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> run_{0};
+  std::atomic<uint32_t> tier_{0};
+  StepClock steps_ = {};
+  OwnStack own_stack_;
+  // Of own_stack_: 0 not opened yet, 1 being opened, 2 usable, 3 not.
+  std::atomic<uint32_t> own_stack_state_{0};
   std::atomic<uint32_t> agent_pid_{0};
   std::atomic<uint32_t> refused_{0};
   pthread_key_t key_ = 0;
