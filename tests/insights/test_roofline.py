@@ -9,7 +9,7 @@ import pytest
 from pilotlight.insights.job import job_of
 from pilotlight.insights.roofline import COMPUTE, LATENCY, WRONG, Roofline, roofline
 from pilotlight.model.hardware import gpus
-from pilotlight.trace.operators import read_operators
+from pilotlight.trace.kineto_detail import read_detail
 from pilotlight.trace.reader import read_traces
 
 H100 = "H100-SXM"
@@ -17,7 +17,7 @@ H100 = "H100-SXM"
 
 def measure(path: Path, gpu: str) -> Roofline:
     (view,) = job_of(read_traces([path]).traces).ranks
-    return roofline(view, read_operators(path), gpus()[gpu])
+    return roofline(view, read_detail(path).operators, gpus()[gpu])
 
 
 def write(path: Path, kernel_us: float, size: int = 8192) -> Path:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.model.cost import cost_of
-from pilotlight.trace.operators import Operator
+from pilotlight.trace.detail import Operator
 
 BF16 = "c10::BFloat16"
 

@@ -10,7 +10,7 @@ import numpy as np
 from pilotlight.insights.job import RankView
 from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
-from pilotlight.trace.operators import Operators
+from pilotlight.trace.detail import Operators
 from pilotlight.trace.trace import NONE, Int64, Kind
 
 MODEL_WRONG_FROM = 1.1

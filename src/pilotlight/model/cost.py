@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from pilotlight.trace.operators import Operator
+from pilotlight.trace.detail import Operator
 
 _BYTES = {
     "float": 4, "float32": 4, "double": 8, "c10::bfloat16": 2, "bfloat16": 2, "c10::half": 2,

@@ -9,6 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from pilotlight.trace.detail import Detail
 from pilotlight.trace.problem import Problem
 
 Int64 = NDArray[np.int64]
@@ -112,6 +113,7 @@ class Trace:
     steps: Steps
     problems: tuple[Problem, ...] = ()
     skipped: dict[str, int] = field(default_factory=dict)
+    detail: Detail = field(default_factory=Detail)
 
     def of_kind(self, *kinds: Kind) -> Spans:
         return self.spans.take(np.isin(self.spans.kind, np.array(kinds, dtype=np.uint8)))
