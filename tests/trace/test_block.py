@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import threading
 import zlib
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from pilotlight.errors import FormatError
 from pilotlight.trace import block
-from pilotlight.trace.block import BlockFile, Truncated, expanded
+from pilotlight.trace.block import BlockFile, Truncated, ahead, expanded
 
 
 @given(st.binary(max_size=5000), st.binary(max_size=5000))
@@ -51,3 +53,28 @@ def test_a_block_file_reads_like_the_joined_blocks(blocks: list[bytes], size: in
     while part := file.read(size):
         parts.append(part)
     assert b"".join(parts) == b"".join(blocks)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=20))
+def test_blocks_made_ahead_are_the_same(blocks: list[bytes]) -> None:
+    assert list(ahead(iter(blocks))) == blocks
+
+
+def test_what_goes_wrong_ahead_is_raised_after_the_blocks_before_it() -> None:
+    def blocks() -> Iterator[bytes]:
+        yield b"a"
+        raise Truncated("here")
+
+    seen = []
+    with pytest.raises(Truncated, match="here"):
+        for block_ in ahead(blocks()):
+            seen.append(block_)
+    assert seen == [b"a"]
+
+
+def test_the_thread_ends_when_its_reader_stops() -> None:
+    before = threading.active_count()
+    endless = ahead(iter(lambda: b"a", b""))
+    assert next(endless) == b"a"
+    endless.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before

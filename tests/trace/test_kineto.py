@@ -63,7 +63,9 @@ def test_begin_and_end_events_become_spans_by_thread() -> None:
     trace = parse([begin, other, {"ph": "E", "pid": 1, "tid": 1, "ts": 4}])
     assert [trace.names[n] for n in trace.spans.name] == ["a"]
     assert list(trace.spans.duration_ns) == [3000]
-    assert [p.text for p in trace.problems] == ["1 begins without an end left out"]
+    assert [p.text for p in trace.problems] == [
+        "1 begins without an end left out, this is the first"
+    ]
 
 
 def test_negative_huge_and_infinite_times_are_left_out_and_counted() -> None:
@@ -88,7 +90,7 @@ def test_more_names_than_the_limit_share_one_and_are_counted(
     monkeypatch.setattr(span_table, "MAX_NAMES", 10)
     trace = parse([span(name=f"k{i}") for i in range(50)])
     assert len(trace.names) == 11
-    assert "40 spans share one" in trace.problems[0].text
+    assert "40 events share one" in trace.problems[0].text
 
 
 def test_unused_events_are_counted_by_phase() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import zlib
 from collections.abc import Iterator
 from typing import Protocol
@@ -64,6 +66,44 @@ def _inflated(source: Source, packed: bytes, name: str) -> Iterator[bytes]:
             read_bytes += len(packed)
             if not packed:
                 raise Truncated(f"gzip data ends early after byte {out_bytes}")
+
+
+BLOCKS_AHEAD = 4
+
+
+def ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same blocks, made in a thread of their own: inflating needs no lock of Python's."""
+    waiting: queue.Queue[bytes | Exception] = queue.Queue(BLOCKS_AHEAD)
+    given_up = threading.Event()
+
+    def put(item: bytes | Exception) -> bool:
+        while not given_up.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def make() -> None:
+        try:
+            for block in blocks:
+                if block and not put(block):
+                    return
+            put(b"")
+        except Exception as error:  # raised again by the one who reads
+            put(error)
+
+    maker = threading.Thread(target=make, name="pilotlight inflate", daemon=True)
+    maker.start()
+    try:
+        while item := waiting.get():
+            if isinstance(item, Exception):
+                raise item
+            yield item
+    finally:
+        given_up.set()
+        maker.join()
 
 
 class BlockFile:

@@ -3,215 +3,164 @@
 from __future__ import annotations
 
 import re
-from collections import Counter as Tally
-from collections.abc import Callable, Iterator
-from itertools import compress
-from operator import attrgetter
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from pilotlight import _scan
 from pilotlight.errors import FormatError
-from pilotlight.trace import chrome
-from pilotlight.trace.eventlist import EventList
-from pilotlight.trace.span_table import KIND_OF_CATEGORY, SpanTable, nanoseconds
+from pilotlight.trace import span_table
+from pilotlight.trace.flow import paired
+from pilotlight.trace.problem import Problem
+from pilotlight.trace.span_table import KIND_OF_CATEGORY
 from pilotlight.trace.step import steps_of
-from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Trace
+from pilotlight.trace.trace import NONE, Argument, Counters, Kind, Lane, Spans, Trace
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
-_NAME, _CATEGORY = attrgetter("name"), attrgetter("cat")
-_PROCESS, _THREAD = attrgetter("pid"), attrgetter("tid")
-_START, _DURATION, _ARGUMENTS = attrgetter("ts"), attrgetter("dur"), attrgetter("args")
-_CORRELATION, _BYTES = attrgetter("correlation"), attrgetter("bytes")
 _HALF = 1 << 62
-_NO_ARGUMENTS = chrome.Arguments()
+
+_INTEGER, _REAL, _TEXT = 0, 1, 2
+ARGUMENTS = {
+    "Input Dims": _TEXT,
+    "Input type": _TEXT,
+    "Input Types": _TEXT,
+    "Sequence number": _INTEGER,
+    "Python module id": _INTEGER,
+    "grid": _TEXT,
+    "block": _TEXT,
+    "registers per thread": _INTEGER,
+    "shared memory": _INTEGER,
+    "est. achieved occupancy %": _REAL,
+    "graph id": _INTEGER,
+    "graph node id": _INTEGER,
+    "Collective name": _TEXT,
+    "In msg nelems": _INTEGER,
+    "Out msg nelems": _INTEGER,
+    "Group size": _INTEGER,
+    "dtype": _TEXT,
+    "Process Group Name": _TEXT,
+    "Process Group Description": _TEXT,
+    "Process Group Ranks": _TEXT,
+    "Src Rank": _INTEGER,
+    "Dst Rank": _INTEGER,
+    "Seq": _INTEGER,
+    "wait_on_stream": _INTEGER,
+    "wait_on_cuda_event_record_corr_id": _INTEGER,
+}
+# These arrows repeat the correlation ids.
+_UNUSED_FLOWS = ["ac2g", "async", "async_gpu", "async_cpu_to_gpu"]
 
 
 def read_kineto(blocks: Iterator[bytes], source: str) -> Trace:
     """The trace of one file; raises FormatError if there is nothing to use in it."""
-    events = EventList(source, chrome.event_decoder(), chrome.document_decoder())
-    build = _Build(source)
-    for piece in events.pieces(blocks):
-        build.add(piece)
-    trace = build.finish(events.metadata)
-    problems = (*events.problems, *trace.problems)
+    scanner = _scan.Scanner(
+        kinds=[(text, int(kind)) for text, kind in KIND_OF_CATEGORY.items()],
+        with_correlation=_bits(Kind.RUNTIME, Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC),
+        with_bytes=_bits(Kind.MEMCPY, Kind.MEMSET),
+        arguments=list(ARGUMENTS.items()),
+        unused_flows=_UNUSED_FLOWS,
+        most_names=span_table.MAX_NAMES,
+        most_lanes=span_table.MAX_LANES,
+    )
+    for block in blocks:
+        if not scanner.feed(block):
+            break
+    scanner.finish()
+    for place, text, fatal in scanner.troubles():
+        if fatal:
+            raise FormatError(f"{source}: byte {place}: {text}")
+    trace = _trace(scanner, source)
     if not len(trace.spans):
+        problems = trace.problems
         first = f" ({problems[0].place}: {problems[0].text})" if problems else ""
         raise FormatError(f"{source}: no usable event in it{first}")
-    return Trace(**{**trace.__dict__, "problems": problems})
+    return trace
 
 
-class _Kinds(dict[Any, int]):
-    def __missing__(self, key: Any) -> int:
-        return Kind.OTHER
-
-
-class _Lanes(dict[tuple[Any, Any], int]):
-    """(pid, tid) as the file has them to lanes: some files write 7 and "7" for one thread."""
-
-    def __init__(self, table: SpanTable) -> None:
-        super().__init__()
-        self._lanes = table.lanes
-
-    def __missing__(self, key: tuple[Any, Any]) -> int:
-        number = self._lanes[_lane_key(*key)]
-        if len(self) < self._lanes.limit:
-            self[key] = number
-        return number
-
-
-def _of_kinds(*kinds: Kind) -> Bool:
-    return np.isin(np.arange(256), kinds)
-
-
-_WITH_CORRELATION = _of_kinds(Kind.RUNTIME, Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC)
-_WITH_BYTES = _of_kinds(Kind.MEMCPY, Kind.MEMSET)
-_KINDS = _Kinds({text: int(kind) for text, kind in KIND_OF_CATEGORY.items()})
-
-
-class _Build:
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.table = SpanTable(source)
-        self.skipped: Tally[str] = Tally()
-        self.lane_names: dict[tuple[str, str], str] = {}
-        self._open: dict[tuple[str, str], list[chrome.Begin]] = {}
-        self._lane_of = _Lanes(self.table)
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            chrome.Instant: self._instant,
-            chrome.Counter: self._counter,
-            chrome.Metadata: self._metadata,
-        }
-
-    def add(self, events: list[Any]) -> None:
-        counts = Tally(map(type, events))
-        for kind, count in counts.items():
-            if kind in chrome.UNUSED:
-                self.skipped[chrome.UNUSED[kind]] += count
-        if counts[chrome.Complete] == len(events):
-            self._add_spans(events)
-            return
-        spans = [event for event in events if type(event) is chrome.Complete]
-        for kind, handle in self._handlers.items():
-            if counts[kind]:
-                for event in events:
-                    if type(event) is kind:
-                        handle(event)
-        if counts[chrome.Begin] or counts[chrome.End]:
-            self._match(events, spans)
-        if spans:
-            self._add_spans(spans)
-
-    def _match(self, events: list[Any], spans: list[chrome.Complete]) -> None:
-        for event in events:
-            if type(event) is chrome.Begin:
-                self._open.setdefault(_lane_key(event.pid, event.tid), []).append(event)
-            elif type(event) is chrome.End:
-                self._close(event, spans)
-
-    def _add_spans(self, spans: list[chrome.Complete]) -> None:
-        count = len(spans)
-        kind = np.fromiter(map(_KINDS.__getitem__, map(_CATEGORY, spans)), np.uint8, count)
-        lanes = zip(map(_PROCESS, spans), map(_THREAD, spans), strict=True)
-        self.table.add(
-            nanoseconds(np.fromiter(map(_START, spans), np.float64, count)),
-            nanoseconds(np.fromiter(map(_DURATION, spans), np.float64, count)),
-            kind,
-            np.fromiter(map(self.table.names.__getitem__, map(_NAME, spans)), np.uint32, count),
-            np.fromiter(map(self._lane_of.__getitem__, lanes), np.uint32, count),
-            _arguments(spans, _WITH_CORRELATION[kind], _CORRELATION),
-            _arguments(spans, _WITH_BYTES[kind], _BYTES),
-        )
-
-    def _close(self, event: chrome.End, spans: list[chrome.Complete]) -> None:
-        stack = self._open.get(_lane_key(event.pid, event.tid))
-        if not stack:
-            self.table.dropped["ends without a begin"] += 1
-            return
-        begin = stack.pop()
-        duration = event.ts - begin.ts
-        where = (begin.name, begin.cat, begin.pid, begin.tid)
-        spans.append(chrome.Complete(*where, begin.ts, duration, begin.args))
-
-    def _instant(self, event: chrome.Instant) -> None:
-        memory = event.args
-        if memory is None or memory.allocated is None:
-            self.skipped["i"] += 1
-            return
-        self.table.add_counter(event.ts, f"allocated device {memory.device}", memory.allocated)
-
-    def _counter(self, event: chrome.Counter) -> None:
-        for key, value in (event.args or {}).items():
-            if isinstance(value, (int, float)) and abs(value) < 1e300:
-                self.table.add_counter(event.ts, f"{event.name} {key}", float(value))
-            else:
-                self.table.dropped["counter values that are no numbers"] += 1
-
-    def _metadata(self, event: chrome.Metadata) -> None:
-        text = (event.args or {}).get("name")
-        if event.name == "thread_name" and isinstance(text, str):
-            self.lane_names[_lane_key(event.pid, event.tid)] = text
-
-    def finish(self, metadata: dict[str, Any]) -> Trace:
-        unclosed = sum(len(stack) for stack in self._open.values())
-        if unclosed:
-            self.table.dropped["begins without an end"] += unclosed
-        spans = self.table.spans()
-        counters = self.table.counters()
-        base_ns = metadata.get("baseTimeNanoseconds")
-        if isinstance(base_ns, int) and 0 < base_ns < _HALF and (spans.start_ns < _HALF).all():
-            spans.start_ns[:] += base_ns
-            counters.time_ns[:] += base_ns
-        names = tuple(str(name) for name in self.table.names)
-        spans.kind[_gc_rows(names, spans.name)] = Kind.GC
-        info = metadata.get("distributedInfo")
-        info = info if isinstance(info, dict) else {}
-        return Trace(
-            source=self.source,
-            format="kineto",
-            rank=_rank(info, self.source),
-            world_size=_count(info.get("world_size")),
-            devices=_devices(metadata.get("deviceProperties")),
-            names=names,
-            lanes=self.table.lane_table(self.lane_names),
-            spans=spans,
-            counters=counters,
-            steps=steps_of(names, spans),
-            problems=tuple(self.table.problems()),
-            skipped=dict(self.skipped),
-        )
-
-
-def _gc_rows(names: tuple[str, ...], name: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _trace(scanner: _scan.Scanner, source: str) -> Trace:
+    metadata, problems = _metadata(scanner, source)
+    spans, counters = Spans(*scanner.spans()), Counters(*scanner.counters())
+    base_ns = metadata.get("baseTimeNanoseconds")
+    base_ns = base_ns if type(base_ns) is int and 0 < base_ns < _HALF else 0
+    if base_ns and len(spans) and int(spans.start_ns.max()) < _HALF:
+        spans.start_ns[:] += base_ns
+        counters.time_ns[:] += base_ns
+    else:
+        base_ns = 0
+    names = tuple(scanner.names())
     collects = np.fromiter((text.startswith("Python GC") for text in names), np.bool_, len(names))
-    mask: np.ndarray[Any, Any] = collects[name]
-    return mask
+    if collects.any():
+        spans.kind[collects[spans.name]] = Kind.GC
+    lane_names = dict(scanner.lane_names())
+    info = metadata.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    return Trace(
+        source=source,
+        format="kineto",
+        rank=_rank(info, source),
+        world_size=_count(info.get("world_size")),
+        devices=_devices(metadata.get("deviceProperties")),
+        names=names,
+        lanes=tuple(Lane(*key, lane_names.get(i, "")) for i, key in enumerate(scanner.lanes())),
+        spans=spans,
+        counters=counters,
+        steps=steps_of(names, spans),
+        problems=(*_problems(scanner, source), *problems),
+        skipped=scanner.skipped(),
+        flows=paired(scanner.flows(), base_ns),
+        arguments=_arguments(scanner),
+        processes=_processes(scanner.process_names()),
+    )
 
 
-def _lane_key(pid: Any, tid: Any) -> tuple[str, str]:
-    return str(pid), str(tid)
+def _problems(scanner: _scan.Scanner, source: str) -> Iterator[Problem]:
+    for place, text, _ in scanner.troubles():
+        yield Problem(source, f"byte {place}", text)
+    count, first, reason = scanner.malformed()
+    if count:
+        text = f"{count} malformed events left out, this is the first ({reason})"
+        yield Problem(source, f"byte {first}", text)
+    for what, (count, first) in scanner.dropped().items():
+        if count:
+            yield Problem(source, f"byte {first}", f"{count} {what} left out, this is the first")
+    limits = (span_table.MAX_NAMES, span_table.MAX_LANES)
+    what_overflowed = zip(scanner.overflowed(), limits, ("names", "lanes"), strict=False)
+    for count, limit, what in what_overflowed:
+        if count:
+            text = f"more than {limit} distinct {what}, or too long: {count} events share one"
+            yield Problem(source, "", text)
+    if count := scanner.overflowed()[2]:
+        yield Problem(source, "", f"more distinct arguments than fit: {count} left out")
 
 
-def _arguments(
-    spans: list[chrome.Complete], wanted: Bool, get: Callable[[chrome.Arguments], Any]
-) -> Int64:
-    """A column from the arguments of some spans; the others have none of it."""
-    column = np.full(len(spans), NONE, np.int64)
-    chosen = map(_ARGUMENTS, compress(spans, wanted.tolist()))
-    values = [get(a or _NO_ARGUMENTS) for a in chosen]
+def _metadata(scanner: _scan.Scanner, source: str) -> tuple[dict[str, Any], list[Problem]]:
     try:
-        column[wanted] = values
-    except (ValueError, OverflowError, TypeError):
-        column[wanted] = [_id(value) for value in values]
-    return column
+        found = msgspec.json.decode(scanner.metadata())
+        return (found if isinstance(found, dict) else {}), []
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return {}, [Problem(source, "metadata around the events", str(error))]
 
 
-def _id(value: Any) -> int:
-    try:
-        number = int(value)
-    except (ValueError, OverflowError, TypeError):
-        return NONE
-    return number if NONE < number < (1 << 63) else NONE
+def _arguments(scanner: _scan.Scanner) -> dict[str, Argument]:
+    texts = tuple(scanner.texts())
+    return {
+        key: Argument(rows, values, texts if ARGUMENTS[key] == _TEXT else ())
+        for key, (rows, values) in scanner.arguments().items()
+    }
+
+
+def _processes(names: list[tuple[str, str]]) -> dict[str, str]:
+    """Name and labels of a process come apart: `python` and `GPU 0`."""
+    found: dict[str, str] = {}
+    for process, text in names:
+        found[process] = f"{found[process]} {text}" if found.get(process) else text
+    return found
+
+
+def _bits(*kinds: Kind) -> int:
+    return sum(1 << kind for kind in kinds)
 
 
 def _count(value: Any) -> int | None:

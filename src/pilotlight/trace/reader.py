@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pilotlight.errors import FormatError, NotFound
-from pilotlight.trace.block import BlockFile, Source, Truncated, expanded
+from pilotlight.trace.block import BlockFile, Source, Truncated, ahead, expanded
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.nsys import SQLITE_MAGIC, read_nsys
 from pilotlight.trace.problem import Problem
@@ -22,7 +21,7 @@ from pilotlight.trace.xplane import SUFFIX, read_xplane
 
 MAX_FILES = 100_000
 TRACE_SUFFIXES = (".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", SUFFIX)
-PARALLEL_BYTES = 32 << 20
+THREAD_BYTES = 256 << 10  # a smaller file is read before a thread has started
 _OTHER_MAGIC = {
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"\x28\xb5\x2f\xfd": "zstd data: unpack it first",
@@ -40,25 +39,16 @@ class FileResult:
 
 def read_traces(
     paths: Sequence[Path],
-    processes: int = 1,
+    workers: int = os.cpu_count() or 1,
     progress: Callable[[Path], None] = lambda path: None,
 ) -> TraceSet:
-    """Every rank that can be read, and a problem for each file or place that cannot.
-
-    More than one process needs a main module that can be imported, as multiprocessing does.
-    """
+    """Every rank that can be read, and a problem for each file or place that cannot."""
     files, problems = _files(paths)
     results: list[FileResult] = []
-    if processes > 1 and _worth_processes(files):
-        # Not fork: threads of this process must not be copied half-way.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(len(files), processes), mp_context=context) as pool:
-            for path, result in zip(files, pool.map(read_file, files), strict=True):
-                results.append(result)
-                progress(path)
-    else:
-        for path in files:
-            results.append(read_file(path))
+    # The scanner and the inflater let other threads run.
+    with ThreadPoolExecutor(max(1, min(len(files), workers))) as pool:
+        for path, result in zip(files, pool.map(read_file, files), strict=True):
+            results.append(result)
             progress(path)
     traces = list(itertools.chain.from_iterable(result.traces for result in results))
     problems += itertools.chain.from_iterable(result.problems for result in results)
@@ -85,16 +75,19 @@ def read_file(path: Path) -> FileResult:
             for start, text in _OTHER_MAGIC.items():
                 if magic.startswith(start):
                     raise FormatError(f"{name}: byte 0: {text}")
-            return _read_stream(file, name)
+            return _read_stream(file, name, os.fstat(file.fileno()).st_size)
     except FormatError as error:
         return FileResult((), (_problem(name, str(error)),))
     except OSError as error:
         return FileResult((), (Problem(name, "", error.strerror or str(error)),))
 
 
-def _read_stream(file: Source, name: str) -> FileResult:
+def _read_stream(file: Source, name: str, size_bytes: int) -> FileResult:
     cuts: list[Problem] = []
-    blocks = _noting_cuts(expanded(file, name), name, cuts)
+    blocks = expanded(file, name)
+    if size_bytes > THREAD_BYTES:
+        blocks = ahead(blocks)
+    blocks = _noting_cuts(blocks, name, cuts)
     first = next(blocks, b"")
     if not first:
         raise FormatError(f"{name}: " + (f"{cuts[0].text}: nothing to read" if cuts else "empty"))
@@ -131,7 +124,7 @@ def _read_tar(file: BlockFile, name: str) -> FileResult:
                 if inner is None or not member.name.endswith((".json", ".json.gz")):
                     continue
                 try:
-                    result = _read_stream(inner, f"{name}:{member.name}")
+                    result = _read_stream(inner, f"{name}:{member.name}", 0)
                     traces += result.traces
                     problems += result.problems
                 except FormatError as error:
@@ -179,19 +172,6 @@ def _files_below(folder: Path) -> Iterator[Path]:
         for name in names:
             if name.endswith(TRACE_SUFFIXES):
                 yield Path(root, name)
-
-
-def _worth_processes(files: list[Path]) -> bool:
-    if len(files) < 2:
-        return False
-    total_bytes = 0
-    for path in files:
-        try:
-            weight = 20 if path.name.endswith("gz") else 1
-            total_bytes += weight * path.stat().st_size
-        except OSError:
-            continue
-    return total_bytes > PARALLEL_BYTES * 4
 
 
 def _ranks(traces: list[Trace]) -> tuple[tuple[Trace, ...], list[Problem]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,36 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class Flows:
+    """Arrows from one place to another, such as from a forward operator to its backward."""
+
+    name: UInt32
+    start_ns: Int64
+    start_lane: UInt32
+    end_ns: Int64
+    end_lane: UInt32
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What some spans say of themselves under one name: `rows` are theirs, in order."""
+
+    rows: UInt32
+    values: NDArray[Any]  # int64 or float64
+    texts: tuple[str, ...] = ()  # if there are any, `values` are numbers of these
+
+    def dense(self, count: int) -> NDArray[Any]:
+        """A value for each of `count` spans: NONE, or NaN among real numbers, where none is."""
+        missing = NONE if self.values.dtype == np.int64 else np.nan
+        column: NDArray[Any] = np.full(count, missing, self.values.dtype)
+        column[self.rows] = self.values
+        return column
+
+
+@dataclass(frozen=True)
 class Steps:
     """Steps in the order of time; `number` is what the job calls them."""
 
@@ -114,6 +145,9 @@ class Trace:
     problems: tuple[Problem, ...] = ()
     skipped: dict[str, int] = field(default_factory=dict)
     detail: Detail = field(default_factory=Detail)
+    flows: Flows = field(default_factory=lambda: no_flows())
+    arguments: dict[str, Argument] = field(default_factory=dict)
+    processes: dict[str, str] = field(default_factory=dict)  # their names, by Lane.process
 
     def of_kind(self, *kinds: Kind) -> Spans:
         return self.spans.take(np.isin(self.spans.kind, np.array(kinds, dtype=np.uint8)))
@@ -138,3 +172,8 @@ def no_counters() -> Counters:
 
 def no_steps() -> Steps:
     return Steps(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def no_flows() -> Flows:
+    number, time = np.empty(0, np.uint32), np.empty(0, np.int64)
+    return Flows(number, time, number, time, number)

@@ -1,0 +1,69 @@
+"""Reads Chrome traces: bytes in, columns out. Any bytes are read or refused, none harm."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NOWHERE: int
+"""The place of a first that there is none of."""
+
+def set_budget(memory_bytes: int, folder: str) -> None:
+    """What all columns may hold in memory together; more goes to files without a name there."""
+
+class Scanner:
+    """Takes one file block by block. `spans`, `counters`, `flows` and `arguments` give their
+    columns away and are to be called once, after `finish`."""
+
+    def __init__(
+        self,
+        *,
+        kinds: list[tuple[str, int]],
+        with_correlation: int,
+        with_bytes: int,
+        arguments: list[tuple[str, int]],
+        unused_flows: list[str],
+        most_names: int,
+        most_lanes: int,
+    ) -> None:
+        """`kinds` by category. `with_correlation`, `with_bytes`: a bit for each kind.
+        `arguments`: members of `args` to keep, as 0 integers, 1 real numbers, 2 texts."""
+
+    def feed(self, block: bytes) -> bool:
+        """False if nothing that follows matters."""
+
+    def finish(self) -> None: ...
+    def troubles(self) -> list[tuple[int, str, bool]]:
+        """Place, text, and whether there is nothing to use because of it."""
+
+    def malformed(self) -> tuple[int, int, str]:
+        """Events left out, the place of the first, and why."""
+
+    def metadata(self) -> bytes:
+        """Members around the list that matter, as a JSON object."""
+
+    def spans(self) -> tuple[NDArray[Any], ...]:
+        """start_ns, duration_ns, kind, name, lane, correlation, bytes."""
+
+    def counters(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64]]:
+        """time_ns, name, value."""
+
+    def flows(self) -> tuple[NDArray[Any], ...]:
+        """phase (a character), name, lane, id, time_ns."""
+
+    def arguments(self) -> dict[str, tuple[NDArray[np.uint32], NDArray[Any]]]:
+        """Rows of spans and values: int64 or float64; for texts, numbers in `texts`."""
+
+    def names(self) -> list[str]: ...
+    def texts(self) -> list[str]: ...
+    def lanes(self) -> list[tuple[str, str]]: ...
+    def lane_names(self) -> list[tuple[int, str]]: ...
+    def process_names(self) -> list[tuple[str, str]]: ...
+    def skipped(self) -> dict[str, int]:
+        """Events without a place in the model, by phase."""
+
+    def dropped(self) -> dict[str, tuple[int, int]]:
+        """How many were left out, and the place of the first, by what they are."""
+
+    def overflowed(self) -> tuple[int, int, int]:
+        """Uses of names, lanes and texts beyond the limits."""
