@@ -9,7 +9,6 @@ import pytest
 from pilotlight.insights.job import job_of
 from pilotlight.insights.roofline import COMPUTE, LATENCY, WRONG, Roofline, roofline
 from pilotlight.model.hardware import gpus
-from pilotlight.trace.kineto_detail import read_detail
 from pilotlight.trace.reader import read_traces
 
 H100 = "H100-SXM"
@@ -17,7 +16,7 @@ H100 = "H100-SXM"
 
 def measure(path: Path, gpu: str) -> Roofline:
     (view,) = job_of(read_traces([path]).traces).ranks
-    return roofline(view, read_detail(path).operators, gpus()[gpu])
+    return roofline(view, view.trace.detail.operators, gpus()[gpu])
 
 
 def write(path: Path, kernel_us: float, size: int = 8192) -> Path:

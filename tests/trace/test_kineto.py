@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,14 +41,6 @@ def test_old_and_new_categories_mean_the_same() -> None:
 def test_a_thread_written_as_text_and_as_a_number_is_one_lane() -> None:
     trace = parse([span(tid="25"), span(tid=25)])
     assert len(set(trace.spans.lane)) == 1
-
-
-@given(st.integers(0, 2**52), st.integers(0, 999))
-def test_nanoseconds_of_a_split_microsecond_are_exact(whole: int, thousandths: int) -> None:
-    value = np.array([whole + thousandths / 1000])
-    if value[0] * 1000 < 2**53:
-        assert span_table.nanoseconds(value)[0] == whole * 1000 + thousandths
-    assert span_table.nanoseconds(np.array([float(whole)]))[0] == whole * 1000
 
 
 def test_the_base_time_is_added() -> None:

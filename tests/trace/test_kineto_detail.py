@@ -7,8 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotlight.trace.detail import Message, Operator
-from pilotlight.trace.kineto_detail import read_detail
+from pilotlight.trace.detail import Detail, Message, Operator
+from pilotlight.trace.reader import read_file
+
+
+def read_detail(path: Path) -> Detail:
+    return read_file(path).traces[0].detail
 
 
 def event(dims: Any, types: Any = None) -> dict[str, Any]:

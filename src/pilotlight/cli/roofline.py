@@ -30,7 +30,6 @@ class Roofline:
         from pilotlight.insights.job import job_of
         from pilotlight.insights.roofline import roofline
         from pilotlight.model.hardware import find_gpu, gpus
-        from pilotlight.trace.kineto_detail import read_detail
         from pilotlight.trace.reader import read_traces
 
         if args.path.is_dir():
@@ -46,7 +45,7 @@ class Roofline:
         if gpu is None:
             names = ", ".join(gpus())
             raise UsageError(f"which GPU? --gpu with one of {names}")
-        operators = read_detail(args.path).operators
+        operators = view.trace.detail.operators
         if not operators.kinds:
             raise FormatError(f"{args.path}: no shapes in it: record with record_shapes=True")
         result = roofline(view, operators, gpu)

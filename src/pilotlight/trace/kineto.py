@@ -13,6 +13,7 @@ from pilotlight import _scan
 from pilotlight.errors import FormatError
 from pilotlight.trace import span_table
 from pilotlight.trace.flow import paired
+from pilotlight.trace.kineto_detail import detail_of
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.span_table import KIND_OF_CATEGORY
 from pilotlight.trace.step import steps_of
@@ -94,6 +95,8 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
     if collects.any():
         spans.kind[collects[spans.name]] = Kind.GC
     lane_names = dict(scanner.lane_names())
+    lanes = tuple(Lane(*key, lane_names.get(i, "")) for i, key in enumerate(scanner.lanes()))
+    arguments = _arguments(scanner)
     info = metadata.get("distributedInfo")
     info = info if isinstance(info, dict) else {}
     return Trace(
@@ -103,14 +106,15 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
         world_size=_count(info.get("world_size")),
         devices=_devices(metadata.get("deviceProperties")),
         names=names,
-        lanes=tuple(Lane(*key, lane_names.get(i, "")) for i, key in enumerate(scanner.lanes())),
+        lanes=lanes,
         spans=spans,
         counters=counters,
         steps=steps_of(names, spans),
         problems=(*_problems(scanner, source), *problems),
         skipped=scanner.skipped(),
         flows=paired(scanner.flows(), base_ns),
-        arguments=_arguments(scanner),
+        arguments=arguments,
+        detail=detail_of(names, lanes, spans, arguments),
         processes=_processes(scanner.process_names()),
     )
 

@@ -9,8 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pilotlight.errors import FormatError
 from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
@@ -132,13 +130,12 @@ class _Export:
 
 
 class _Process:
-    """The spans of one process, as rows until it is finished."""
+    """The spans of one process."""
 
     def __init__(self, source: str, key: int) -> None:
         self.table = SpanTable(source)
         self.pid = (key >> 24) & 0xFFFFFF
         self.devices: set[int] = set()
-        self._rows: list[tuple[int, int, int, int, int, int, int]] = []
 
     def add_device(self, row: tuple[Any, ...], kind: Kind, name: str, size: Any) -> None:
         start, end, _, device, stream, correlation = row
@@ -166,24 +163,17 @@ class _Process:
         if not isinstance(start, int) or not isinstance(end, int):
             self.table.dropped["spans without a start or an end"] += 1
             return
-        names, lanes = self.table.names, self.table.lanes
-        self._rows.append(
-            (
-                start,
-                end - start,
-                kind,
-                names[name],
-                lanes[lane],
-                correlation if isinstance(correlation, int) and correlation else NONE,
-                size if isinstance(size, int) else NONE,
-            )
+        self.table.add(
+            start,
+            end - start,
+            kind,
+            name,
+            lane,
+            correlation if isinstance(correlation, int) and correlation else NONE,
+            size if isinstance(size, int) else NONE,
         )
 
     def finish(self, gpus: tuple[str, ...]) -> Trace:
-        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64)
-        columns = zip(*self._rows, strict=True)
-        if self._rows:
-            self.table.add(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))
         spans = self.table.spans()
         names = tuple(self.table.names)
         return Trace(

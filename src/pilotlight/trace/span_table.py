@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections import Counter as Tally
 from typing import Any
 
 import numpy as np
 
 from pilotlight.trace.problem import Problem
-from pilotlight.trace.trace import Counters, Int64, Kind, Lane, Spans
+from pilotlight.trace.trace import NONE, Counters, Kind, Lane, Spans
 
 MAX_NAMES = 2_000_000
 MAX_LANES = 1_000_000
 OVERFLOW_NAME = "(more names than fit)"
+_MOST = (1 << 63) - 1
 
 
 class Interned(dict[Any, int]):
@@ -34,45 +37,62 @@ class Interned(dict[Any, int]):
 
 
 class SpanTable:
-    """Gathers the columns of one trace."""
+    """Gathers the columns of one trace, for the readers that see one row at a time."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.names = Interned(MAX_NAMES, OVERFLOW_NAME)
         self.lanes = Interned(MAX_LANES, ("", OVERFLOW_NAME))
         self.dropped: Tally[str] = Tally()
-        self._pieces: list[tuple[np.ndarray[Any, Any], ...]] = []
-        self._counter_pieces: list[tuple[float, int, float]] = []
+        self._columns = tuple(array(code) for code in "qqBIIqq")
+        self._counter_times, self._counter_names = array("q"), array("I")
+        self._counter_values = array("d")
 
-    def add(self, *columns: np.ndarray[Any, Any]) -> None:
-        """Columns in the order of `Spans`; times that make no sense are dropped and counted."""
-        start_ns, duration_ns = columns[0], columns[1]
-        wrong = (
-            (duration_ns < 0) | (start_ns < 0) | (duration_ns > np.iinfo(np.int64).max - start_ns)
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(
+        self,
+        start_ns: int,
+        duration_ns: int,
+        kind: Kind,
+        name: str,
+        lane: tuple[str, str],
+        correlation: int = NONE,
+        size_bytes: int = NONE,
+    ) -> None:
+        """Times that make no sense are dropped and counted."""
+        if start_ns < 0 or duration_ns < 0 or start_ns + duration_ns > _MOST:
+            self.dropped["spans with a negative or impossible time"] += 1
+            return
+        row = (
+            start_ns,
+            duration_ns,
+            kind,
+            self.names[name],
+            self.lanes[lane],
+            correlation if 0 <= correlation <= _MOST else NONE,
+            size_bytes if 0 <= size_bytes <= _MOST else NONE,
         )
-        if wrong.any():
-            self.dropped["spans with a negative or impossible time"] += int(wrong.sum())
-            columns = tuple(column[~wrong] for column in columns)
-        self._pieces.append(columns)
+        for column, value in zip(self._columns, row, strict=True):
+            column.append(value)
 
-    def add_counter(self, time_us: float, name: str, value: float) -> None:
-        self._counter_pieces.append((time_us, self.names[name], value))
+    def add_counter(self, time_ns: int, name: str, value: float) -> None:
+        if not 0 <= time_ns <= _MOST or not math.isfinite(value):
+            self.dropped["counter values without a time or that are no numbers"] += 1
+            return
+        self._counter_times.append(time_ns)
+        self._counter_names.append(self.names[name])
+        self._counter_values.append(value)
 
     def spans(self) -> Spans:
-        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64)
-        columns = []
-        for i, dtype in enumerate(dtypes):
-            parts = [piece[i] for piece in self._pieces]
-            columns.append(np.concatenate(parts) if parts else np.empty(0, dtype))
-        self._pieces = []
-        return Spans(*columns)
+        return Spans(*(np.array(column) for column in self._columns))
 
     def counters(self) -> Counters:
-        rows = self._counter_pieces
         return Counters(
-            nanoseconds(np.array([row[0] for row in rows], np.float64)),
-            np.array([row[1] for row in rows], np.uint32),
-            np.array([row[2] for row in rows], np.float64),
+            np.array(self._counter_times),
+            np.array(self._counter_names),
+            np.array(self._counter_values),
         )
 
     def lane_table(self, lane_names: dict[tuple[str, str], str]) -> tuple[Lane, ...]:
@@ -91,15 +111,6 @@ class SpanTable:
                 text = f"more than {limit} distinct {what}: {table.overflowed} spans share one"
                 found.append(Problem(self.source, "", text))
         return found
-
-
-def nanoseconds(microseconds: np.ndarray[Any, Any]) -> Int64:
-    """Exact to the nanosecond where the product in float64 would not be; not finite gives -1."""
-    usable = np.isfinite(microseconds) & (np.abs(microseconds) < 9e15)
-    whole = np.floor(np.where(usable, microseconds, 0.0))
-    fraction = np.where(usable, microseconds, 0.0) - whole
-    exact = whole.astype(np.int64) * 1000 + np.rint(fraction * 1000).astype(np.int64)
-    return np.where(usable, exact, -1)
 
 
 KIND_OF_CATEGORY = {

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from pilotlight.errors import FormatError
 from pilotlight.trace.protobuf import fields, signed, text
 from pilotlight.trace.span_table import SpanTable
@@ -117,22 +115,16 @@ def _entry(value: int | memoryview, name_field: int) -> tuple[int, str]:
 
 def _add(table: SpanTable, plane: _Plane, process: str, *, on_device: bool) -> None:
     correlation_ids = {key for key, name in plane.stats.items() if name == _CORRELATION}
-    rows = []
     for line in plane.lines:
         thread, begin_ns, events = _line(line)
         is_stream = bool(_STREAM.search(thread))
-        lane = table.lanes[process, thread]
         for event in events:
             metadata, offset_ps, duration_ps, correlation = _event(event, correlation_ids)
             name = plane.events.get(metadata, "(unnamed)")
             kind = _device_kind(name, is_stream) if on_device else _host_kind(name)
             start_ns = begin_ns + offset_ps // 1000
-            number = table.names[name]
-            rows.append((start_ns, duration_ps // 1000, kind, number, lane, correlation, NONE))
-    if rows:
-        dtypes = (np.int64, np.int64, np.uint8, np.uint32, np.uint32, np.int64, np.int64)
-        columns = zip(*rows, strict=True)
-        table.add(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))
+            duration_ns = duration_ps // 1000
+            table.add(start_ns, duration_ns, kind, name, (process, thread), correlation)
 
 
 def _line(line: memoryview) -> tuple[str, int, list[memoryview]]:
