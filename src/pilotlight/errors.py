@@ -5,6 +5,8 @@ PilotlightError            anything below; the command line prints it as one lin
 ├── FormatError            a file, segment or message is not what it should be; exit code 2
 ├── NotFound               no such recording, job or process; exit code 3
 ├── AgentError             no agent, or it refused
+├── StoreError             the collector's store cannot be opened or refused
+├── CollectorError         no collector, or it refused
 └── NativeMissing          the compiled part is absent or does not fit this Python
 """
 
@@ -30,6 +32,14 @@ class NotFound(PilotlightError):
 
 
 class AgentError(PilotlightError):
+    pass
+
+
+class StoreError(PilotlightError):
+    pass
+
+
+class CollectorError(PilotlightError):
     pass
 
 

@@ -29,6 +29,7 @@ VERBS = {
     "hang": "Hang",
     "convert": "Convert",
     "simulate": "Simulate",
+    "serve": "Serve",
 }
 
 _DESCRIPTION = "The profiler that stays on: records any Python job, says where the time goes."

@@ -40,8 +40,8 @@ class OperationRows:
 
 def read_operation_rows(path: Path) -> OperationRows:
     try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
+        import pyarrow
+        import pyarrow.parquet
     except ImportError:
         raise UsageError(f"{path}: reading parquet needs pyarrow: pip install pyarrow") from None
     try:

@@ -1,0 +1,43 @@
+"""A running collector: the store, the way into it, and who watches over the jobs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from pilotlight.collector.access import Rate
+from pilotlight.collector.config import Config
+from pilotlight.collector.tokens import Tokens
+from pilotlight.store.batch import Batch
+from pilotlight.store.place import StorePlace
+from pilotlight.store.store import Store
+from pilotlight.store.writer import Limits, Writer
+
+
+class Collector:
+    """StoreError: the store cannot be opened."""
+
+    def __init__(self, place: StorePlace, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.started_ns = time.time_ns()
+        self.store = Store(place, self.config.keep.days)
+        self.tokens = Tokens(place.tokens)
+        self.refused: Counter[str] = Counter()
+        self.rate = Rate(self.config.listen.requests_per_s, self.config.listen.burst)
+        limits = Limits(waiting_bytes=self.config.keep.waiting_bytes)
+        self.writer = Writer(self.store, limits, self._received)
+
+    @property
+    def problem(self) -> str:
+        """Why it is not ready, "" if it is."""
+        if self.tokens.problem:
+            return self.tokens.problem
+        return "the store is behind" if self.writer.is_full else ""
+
+    def close(self) -> None:
+        """Nothing that was acknowledged is lost: what is not in the tables is in the spool."""
+        self.writer.close()
+        self.store.close()
+
+    def _received(self, batch: Batch) -> None:
+        """Called for each new batch once it is safe."""

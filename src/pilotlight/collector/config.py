@@ -1,0 +1,147 @@
+"""Everything that can be set, in one TOML file (docs/operations.md); unknown keys are errors."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from pilotlight.errors import UsageError
+from pilotlight.store.schema import TABLES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_PORT = 7777
+Positive = Annotated[float, Meta(gt=0)]
+Bytes = Annotated[int, Meta(ge=1 << 20)]
+
+
+class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Any address but a loopback one needs a certificate and tokens."""
+
+    address: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = DEFAULT_PORT
+    certificate: str = ""
+    key: str = ""
+    client_ca: str = ""  # agents and readers must show a certificate that this one signed
+    requests_per_s: Positive = 500.0
+    burst: Positive = 2000.0
+
+
+class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Days by table, where they differ from docs/store.md; 0 keeps for ever."""
+
+    days: dict[str, Annotated[int, Meta(ge=0, le=36_500)]] = {}
+    waiting_bytes: Bytes = 512 << 20
+
+
+class Alerts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where findings are announced. `command` gets the JSON on standard input."""
+
+    webhook: str = ""
+    slack: str = ""
+    alertmanager: str = ""
+    command: list[str] = []
+    least_severity: str = "warning"
+    repeat_s: Positive = 4 * 3600.0
+
+
+class Captures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What triggers may take: `healthy` other ranks are captured beside those concerned."""
+
+    automatic: bool = True
+    seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
+    healthy: Annotated[int, Meta(ge=0, le=64)] = 2
+    per_job_s: Positive = 300.0
+    per_node_s: Positive = 60.0
+    most_at_once: Annotated[int, Meta(ge=1, le=1000)] = 4
+    budget_bytes: Bytes = 10 << 30
+    each_bytes: Bytes = 256 << 20
+    keep_days: Annotated[float, Meta(gt=0, le=3650)] = 14.0
+
+
+class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The online findings; a step that exceeds `slow_step` x the median triggers a capture."""
+
+    on: bool = True
+    every_s: Positive = 5.0
+    slow_step: Annotated[float, Meta(gt=1)] = 1.5
+    price_per_gpu_hour: Annotated[float, Meta(ge=0)] = 0.0
+    currency: Annotated[str, Meta(max_length=8)] = ""
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    store: str = ""
+    folder: str = ""
+    listen: Listen = Listen()
+    keep: Keep = Keep()
+    alerts: Alerts = Alerts()
+    captures: Captures = Captures()
+    watch: Watch = Watch()
+
+
+def read_config(path: Path) -> Config:
+    """UsageError names the file and the key."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    try:
+        config = msgspec.convert(content, Config)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {error}") from None
+    check_config(config, str(path))
+    return config
+
+
+def check_config(config: Config, place: str) -> None:
+    unknown = config.keep.days.keys() - TABLES.keys()
+    if unknown:
+        raise UsageError(f"{place}: keep.days: no table {min(unknown)}")
+    if config.alerts.least_severity not in ("info", "warning", "critical"):
+        raise UsageError(f"{place}: alerts.least_severity is info, warning or critical")
+    listen = config.listen
+    if bool(listen.certificate) != bool(listen.key):
+        raise UsageError(f"{place}: listen.certificate and listen.key belong together")
+    for name in ("certificate", "key", "client_ca"):
+        file = getattr(listen, name)
+        if file and not Path(file).is_file():
+            raise UsageError(f"{place}: listen.{name}: no file {file}")
+
+
+def check_address(listen: Listen, has_tokens: bool) -> None:
+    """UsageError: others could reach it, and it would not know them."""
+    if is_loopback(listen.address):
+        return
+    missing = []
+    if not listen.certificate:
+        missing.append("a certificate (--certificate FILE --key FILE)")
+    if not has_tokens:
+        missing.append("a token (pilotlight token create --scope ingest)")
+    if missing:
+        raise UsageError(
+            f"{listen.address} can be reached from elsewhere: {' and '.join(missing)} needed"
+        )
+
+
+def is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        try:
+            found = socket.getaddrinfo(address, None)
+        except OSError:
+            return False
+        return all(ipaddress.ip_address(entry[4][0]).is_loopback for entry in found)

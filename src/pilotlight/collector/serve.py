@@ -1,0 +1,73 @@
+"""Runs a collector until it is told to stop."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+
+from pilotlight.collector.config import Config, check_address
+from pilotlight.collector.tokens import read_tokens
+from pilotlight.errors import CollectorError, UsageError
+from pilotlight.store.place import StorePlace
+
+_MISSING = "`serve` needs the server parts: pip install 'pilotlight[server]'"
+_SHUTDOWN_S = 10
+
+
+def serve(place: StorePlace, config: Config, announce: Callable[[str], None]) -> None:
+    """`announce` gets the address when it listens. SIGTERM and SIGINT end it."""
+    try:
+        import uvicorn
+
+        from pilotlight.collector.app import make_app
+        from pilotlight.collector.collector import Collector
+    except ImportError as error:
+        raise CollectorError(f"{_MISSING} ({error.name} is not there)") from None
+    listen = config.listen
+    check_address(listen, bool(read_tokens(place.tokens)))
+    listener = _listen(listen.address, listen.port)
+    try:
+        collector = Collector(place, config)
+    except BaseException:
+        listener.close()
+        raise
+    settings = uvicorn.Config(
+        make_app(collector),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        limit_concurrency=20_000,
+        h11_max_incomplete_event_size=64 << 10,
+        ssl_certfile=listen.certificate or None,
+        ssl_keyfile=listen.key or None,
+        ssl_ca_certs=listen.client_ca or None,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if listen.client_ca else ssl.CERT_NONE,
+    )
+    server = uvicorn.Server(settings)
+    scheme = "https" if listen.certificate else "http"
+    port = listener.getsockname()[1]
+    host = f"[{listen.address}]" if ":" in listen.address else listen.address
+    announce(f"{scheme}://{host}:{port}")
+    try:
+        server.run(sockets=[listener])
+    finally:
+        collector.close()
+        listener.close()
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(4096)
+    except OSError as error:
+        raise UsageError(
+            f"{address}:{port}: {error.strerror}; choose another with --port"
+        ) from None
+    return listener

@@ -1,0 +1,1 @@
+"""From an agent to a collector: batches of windows, kept on disk until they are acknowledged."""

@@ -1,0 +1,295 @@
+"""A simulated fleet: the batches that the agents of many nodes would send, with faults."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pilotlight.ship.envelope import Value, seal
+from pilotlight.ship.wire import NAME, PARTS, PROTOCOL, STACK, WAIT_KNOWN
+
+WINDOW_NS = 10_000_000_000
+_ALL_KNOWN = (1 << len(PARTS)) - 1 | WAIT_KNOWN
+_RANGE, _SAMPLE, _ACTIVITY, _COLLECTIVE = 1, 2, 5, 6
+
+_KERNELS = (
+    ("nvjet_tst_192x192_64x4_qkv_TNN", 0.26),
+    ("flash_fwd_kernel<bf16_128>", 0.17),
+    ("nvjet_tst_128x256_64x4_mlp_TNN", 0.22),
+    ("flash_bwd_kernel<bf16_128>", 0.2),
+    ("vectorized_elementwise_kernel<gelu>", 0.06),
+    ("layer_norm_kernel<bfloat16>", 0.05),
+    ("multi_tensor_apply_kernel<adam>", 0.04),
+)
+_STACKS = (
+    "train.py:main\ntrain.py:train\ntorch/nn/modules/module.py:_call_impl\nmodel.py:forward",
+    "train.py:main\ntrain.py:train\ntorch/_tensor.py:backward",
+    "train.py:main\ntrain.py:train\ntorch/optim/optimizer.py:step",
+    "train.py:main\ntrain.py:train\ntorch/utils/data/dataloader.py:__next__",
+)
+_RANGES = ("forward", "backward", "optimizer", "data")
+
+
+@dataclass(frozen=True)
+class FleetFault:
+    """`kind` is straggler, hang, throttle, loader, gc or slow_link; from `from_ns` on one rank."""
+
+    kind: str
+    rank: int
+    from_ns: int
+    to_ns: int = 1 << 62
+    factor: float = 1.5
+
+    def hits(self, rank: int, time_ns: int) -> bool:
+        return rank == self.rank and self.from_ns <= time_ns < self.to_ns
+
+
+@dataclass(frozen=True)
+class FleetJob:
+    """A data-parallel job: every step ends for all ranks when the slowest is done."""
+
+    name: str
+    nodes: int = 1
+    ranks_per_node: int = 8
+    step_ns: int = 1_000_000_000
+    first_node: int = 0
+    attempt: int = 0
+    world_size: int = 0
+    seed: int = 7
+    faults: Sequence[FleetFault] = ()
+    command: str = "python train.py --model llama-7b"
+
+    @property
+    def ranks(self) -> int:
+        return self.nodes * self.ranks_per_node
+
+
+@dataclass
+class SimulatedAgent:
+    """One node's agent. `batch` gives the body for the windows between two times."""
+
+    job: FleetJob
+    node: int
+    epoch: int
+    cluster: str = "sim"
+    sequence: int = 0
+    started_ns: int = 0
+    _told: set[int] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        return f"sim-{self.job.name}-{self.node}"
+
+    @property
+    def host(self) -> str:
+        return f"node{self.job.first_node + self.node:04d}"
+
+    def batch(self, from_ns: int, to_ns: int, state: str = "running") -> bytes:
+        """Everything that ended in [from, to); the next sequence number."""
+        job = self.job
+        self.sequence += 1
+        self.started_ns = self.started_ns or from_ns
+        first = self.node * job.ranks_per_node
+        steps: list[list[Value]] = []
+        windows: list[list[Value]] = []
+        histograms: list[list[Value]] = []
+        collectives: list[list[Value]] = []
+        counters: list[list[Value]] = []
+        latest = []
+        for place in range(job.ranks_per_node):
+            rank = first + place
+            rows = list(rank_steps(job, rank, from_ns, to_ns))
+            steps += [[place, *row] for row in rows]
+            latest.append(rows[-1][0] if rows else -1)
+            time_ns = from_ns // WINDOW_NS * WINDOW_NS
+            windows += _windows(place, time_ns, rows)
+            collectives += _collectives(place, time_ns, rows)
+            counters += _counters(job, place, rank, time_ns, rows)
+            histograms += [
+                [place, time_ns, _ACTIVITY, _id(name), 140 + n, 40 * len(rows)]
+                for n, (name, _) in enumerate(_KERNELS)
+                if rows
+            ]
+        header = {
+            "protocol": list(PROTOCOL),
+            "agent": self.name,
+            "epoch": self.epoch,
+            "sequence": self.sequence,
+            "lowest": 1,
+            "cluster": self.cluster,
+            "node": self.host,
+            "version": "0.1.0",
+            "made_ns": to_ns,
+            "places": [self._place(first, place, latest[place]) for place in range(len(latest))],
+            "jobs": [self._facts(state, to_ns)],
+            "facts": {
+                "cpu_ratio": 0.004,
+                "rss_bytes": 60 << 20,
+                "gpus": ["NVIDIA H100 80GB HBM3"] * job.ranks_per_node,
+            },
+        }
+        tables = {
+            "steps": steps,
+            "windows": windows,
+            "histograms": histograms,
+            "collectives": collectives,
+            "counters": counters,
+            "names": self._names(),
+        }
+        return seal(header, tables)
+
+    def _place(self, first: int, place: int, step: int) -> dict[str, object]:
+        return {
+            "job": self.job.name,
+            "attempt": self.job.attempt,
+            "rank": first + place,
+            "process": place,
+            "pid": 4000 + place,
+            "gpu": place,
+            "gpu_name": "NVIDIA H100 80GB HBM3",
+            "python": "3.11.7",
+            "started_ns": self.started_ns,
+            "step": step,
+            "read": 1000,
+        }
+
+    def _facts(self, state: str, now_ns: int) -> dict[str, object]:
+        return {
+            "job": self.job.name,
+            "attempt": self.job.attempt,
+            "started_ns": self.started_ns,
+            "ended_ns": 0 if state == "running" else now_ns,
+            "state": state,
+            "launcher": "torchrun",
+            "world_size": self.job.world_size or self.job.ranks,
+            "command": self.job.command,
+            "facts": {"torch": "2.13.0", "cuda": "13.0"},
+        }
+
+    def _names(self) -> list[list[Value]]:
+        known = [(NAME, name) for name, _ in _KERNELS]
+        known += [(NAME, name) for name in (*_RANGES, "all_reduce")]
+        known += [(STACK, text) for text in _STACKS]
+        new = [(kind, text) for kind, text in known if _id(text) not in self._told]
+        self._told.update(_id(text) for _, text in new)
+        return [[_id(text), kind, text] for kind, text in new]
+
+
+def agents_of(job: FleetJob, epoch: int) -> list[SimulatedAgent]:
+    return [SimulatedAgent(job, node, epoch) for node in range(job.nodes)]
+
+
+def rank_steps(job: FleetJob, rank: int, from_ns: int, to_ns: int) -> Iterator[list[int]]:
+    """The steps of a rank that end in [from, to): step, start, duration and its parts."""
+    number = max(0, from_ns // job.step_ns - 1)
+    while True:
+        number += 1
+        end_ns = number * job.step_ns
+        if end_ns >= to_ns:
+            return
+        if end_ns < from_ns:
+            continue
+        hang = next(
+            (f for f in job.faults if f.kind == "hang" and f.from_ns <= end_ns < f.to_ns), None
+        )
+        if hang is not None:
+            return
+        noise = random.Random(hash((job.seed, number)))
+        own = random.Random(hash((job.seed, number, rank)))
+        work_ns = int(0.8 * job.step_ns * (1 + 0.01 * noise.random()))
+        slow = [f for f in job.faults if f.from_ns <= end_ns < f.to_ns]
+        compute = work_ns * 0.85 * (1 + 0.01 * own.random())
+        loader, gc = 0.01 * work_ns, 0.0
+        host = 0.03 * work_ns
+        longest = 1.0
+        for fault in slow:
+            mine = fault.rank == rank
+            if fault.kind in ("straggler", "throttle", "slow_link"):
+                longest = max(longest, fault.factor)
+                if mine and fault.kind != "slow_link":
+                    compute *= fault.factor
+            if fault.kind == "loader" and mine:
+                loader += (fault.factor - 1) * work_ns
+                longest = max(longest, fault.factor)
+            if fault.kind == "gc" and mine and number % 3 == 0:
+                gc = (fault.factor - 1) * work_ns
+                longest = max(longest, fault.factor)
+        copy = 0.01 * work_ns
+        duration = work_ns * longest * 1.02
+        communication = max(0.0, duration - compute - loader - gc - host - copy)
+        yield [
+            number,
+            end_ns - int(duration),
+            int(duration),
+            int(compute),
+            int(communication),
+            int(copy),
+            int(loader),
+            int(gc),
+            0,
+            0,
+            0,
+            int(host),
+            max(0, int(communication - 0.06 * duration)),
+            _ALL_KNOWN,
+        ]
+
+
+def _windows(place: int, time_ns: int, rows: Sequence[Sequence[int]]) -> list[list[Value]]:
+    if not rows:
+        return []
+    count = len(rows)
+    compute = sum(row[3] for row in rows)
+    found: list[list[Value]] = []
+    for name, share in _KERNELS:
+        total = int(compute * share)
+        calls = 40 * count
+        mean = total // calls
+        found.append(
+            [place, time_ns, _ACTIVITY, 1, _id(name), calls, total, mean * 9 // 10, mean * 2]
+        )
+    for name, share in zip(_RANGES, (0.3, 0.5, 0.1, 0.05), strict=True):
+        total = int(sum(row[2] for row in rows) * share)
+        mean = total // count
+        found.append([place, time_ns, _RANGE, 0, _id(name), count, total, mean, mean * 11 // 10])
+    for text, share in zip(_STACKS, (0.3, 0.45, 0.1, 0.05), strict=True):
+        total = int(WINDOW_NS * share)
+        found.append([place, time_ns, _SAMPLE, 1, _id(text), total // 10**7, total, 10**7, 10**7])
+    return found
+
+
+def _collectives(place: int, time_ns: int, rows: Sequence[Sequence[int]]) -> list[list[Value]]:
+    if not rows:
+        return []
+    total = sum(row[4] for row in rows)
+    moved = 0.06 * sum(row[2] for row in rows)
+    wait = max(0, int(total - moved))
+    size = len(rows) * (1 << 30)
+    longest = max(row[4] for row in rows)
+    return [[place, time_ns, "all_reduce", "dp", 32 * len(rows), total, wait, size, longest]]
+
+
+def _counters(
+    job: FleetJob, place: int, rank: int, time_ns: int, rows: Sequence[Sequence[int]]
+) -> list[list[Value]]:
+    own = random.Random(hash((job.seed, time_ns, rank)))
+    throttled = any(f.kind == "throttle" and f.hits(rank, time_ns) for f in job.faults)
+    busy = sum(row[3] for row in rows) / WINDOW_NS
+    values = {
+        "gpu.utilization_ratio": min(1.0, busy),
+        "gpu.power_w": 650 + 20 * own.random(),
+        "gpu.temperature_c": 88 if throttled else 64 + 4 * own.random(),
+        "gpu.sm_clock_mhz": 1185.0 if throttled else 1980.0,
+        "gpu.memory_used_bytes": float(62 << 30),
+        "gpu.throttle_ratio": 1.0 if throttled else 0.0,
+    }
+    return [
+        [place, place, time_ns, name, 10, 10 * value, value, value, value]
+        for name, value in values.items()
+    ]
+
+
+def _id(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

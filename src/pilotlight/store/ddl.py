@@ -1,0 +1,84 @@
+"""The text that creates the tables: on one machine, or on a cluster with shards and replicas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pilotlight.errors import UsageError
+from pilotlight.store.schema import ROLLUPS, TABLES, Rollup, StoredTable
+
+# Inserts carry the number of their spool segment; the engine takes each at most once.
+_REMEMBERED_INSERTS = 10_000
+_SINGLE_SETTINGS = (
+    f"non_replicated_deduplication_window = {_REMEMBERED_INSERTS}, "
+    "fsync_after_insert = 1, fsync_part_directory = 1"
+)
+_REPLICATED_SETTINGS = (
+    f"replicated_deduplication_window = {_REMEMBERED_INSERTS}, "
+    "fsync_after_insert = 1, fsync_part_directory = 1"
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def statements(cluster: str, keep_days: Mapping[str, int]) -> Iterator[str]:
+    """Creates what is missing. `cluster` is the name in remote_servers, "" for one machine."""
+    if cluster and not _NAME.fullmatch(cluster):
+        raise UsageError(f"cluster {cluster!r:.40}: a name has letters, digits and _ only")
+    for table in TABLES.values():
+        yield from _table(table, cluster, keep_days.get(table.name, table.keep_days))
+    for rollup in ROLLUPS:
+        yield _view(rollup, cluster)
+
+
+def ttl(table: StoredTable, days: int) -> str:
+    """The expression by which rows leave the table; "" if they stay."""
+    if not days or not table.time:
+        return ""
+    return f"toDateTime(intDiv({table.time}, 1000000000)) + INTERVAL {days} DAY"
+
+
+def local_name(table: str, cluster: str) -> str:
+    """The table that has the rows of this machine."""
+    return f"{table}_local" if cluster else table
+
+
+def _table(table: StoredTable, cluster: str, days: int) -> Iterator[str]:
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in table.columns)
+    on_cluster = f" ON CLUSTER {cluster}" if cluster else ""
+    local = local_name(table.name, cluster)
+    arguments = [table.version] if table.version else []
+    engine = table.engine
+    if cluster:
+        engine = f"Replicated{engine}"
+        place = "'/clickhouse/tables/{shard}/{database}/{table}'"
+        arguments = [place, "'{replica}'", *arguments]
+    text = f"CREATE TABLE IF NOT EXISTS {local}{on_cluster} ({columns}) ENGINE = {engine}"
+    text += f"({', '.join(arguments)})"
+    if table.partition:
+        text += f" PARTITION BY {table.partition}(toDateTime(intDiv({table.time}, 1000000000)))"
+    text += f" ORDER BY ({', '.join(f'`{name}`' for name in table.order)})"
+    leaves = ttl(table, days)
+    if leaves:
+        text += f" TTL {leaves}"
+    yield f"{text} SETTINGS {_REPLICATED_SETTINGS if cluster else _SINGLE_SETTINGS}"
+    if cluster:
+        # What belongs together lies together: a job's ranks are spread, a rank's rows are not.
+        names = table.column_names
+        shard = "cityHash64(tenant, job, rank)" if "rank" in names else "cityHash64(tenant)"
+        if "rank" not in names and "job" in names:
+            shard = "cityHash64(tenant, job)"
+        yield (
+            f"CREATE TABLE IF NOT EXISTS {table.name}{on_cluster} AS {local} "
+            f"ENGINE = Distributed({cluster}, currentDatabase(), {local}, {shard})"
+        )
+
+
+def _view(rollup: Rollup, cluster: str) -> str:
+    """On a cluster each shard adds up its own rows; readers add up the shards."""
+    on_cluster = f" ON CLUSTER {cluster}" if cluster else ""
+    source, target = local_name(rollup.source, cluster), local_name(rollup.target, cluster)
+    select = rollup.select.replace("{source}", source)
+    return (
+        f"CREATE MATERIALIZED VIEW IF NOT EXISTS {rollup.name}{on_cluster} TO {target} AS {select}"
+    )

@@ -1,0 +1,199 @@
+"""The machines: agents, nodes, GPUs and what their counters say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span
+
+SILENT_NS = 60_000_000_000
+
+
+@dataclass(frozen=True)
+class AgentRow:
+    agent: str
+    cluster: str
+    node: str
+    version: str
+    state: str
+    seen_ns: int
+    offset_ns: int
+    uncertainty_ns: int
+    cpu_ratio: float
+    rss_bytes: int
+    jobs: tuple[str, ...]
+    gpus: tuple[str, ...]
+    spool_bytes: int
+    batches_lost: int
+    rows_lost: int
+    records_dropped: int
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A machine: what runs on it now and the mean of its GPUs' counters over the last minutes."""
+
+    cluster: str
+    node: str
+    state: str
+    gpus: int
+    jobs: tuple[str, ...]
+    ranks: int
+    seen_ns: int
+    counters: dict[str, float]
+    open_findings: int
+
+
+@dataclass(frozen=True)
+class CounterName:
+    name: str
+    nodes: int
+    gpus: int
+
+
+@dataclass(frozen=True)
+class CounterSeries:
+    node: str
+    gpu: int
+    rank: int
+    name: str
+    period_ns: int
+    time_ns: list[int]
+    mean: list[float]
+    min: list[float]
+    max: list[float]
+
+
+def agents(reader: Reader, limit: int = 2000) -> list[AgentRow]:
+    found = reader.select(
+        "SELECT agent, cluster, node, version, seen_ns, offset_ns, uncertainty_ns, cpu_ratio, "
+        "rss_bytes, jobs, gpus, spool_bytes, batches_lost, rows_lost, records_dropped "
+        "FROM agents FINAL WHERE tenant = {tenant:String} "
+        "ORDER BY node, agent LIMIT {limit:UInt32}",
+        limit=limit,
+    )
+    return [
+        AgentRow(
+            agent=row[0],
+            cluster=row[1],
+            node=row[2],
+            version=row[3],
+            state="up" if reader.now_ns - int(row[4]) < SILENT_NS else "silent",
+            seen_ns=int(row[4]),
+            offset_ns=int(row[5]),
+            uncertainty_ns=int(row[6]),
+            cpu_ratio=float(row[7]),
+            rss_bytes=int(row[8]),
+            jobs=tuple(row[9]),
+            gpus=tuple(row[10]),
+            spool_bytes=int(row[11]),
+            batches_lost=int(row[12]),
+            rows_lost=int(row[13]),
+            records_dropped=int(row[14]),
+        )
+        for row in found
+    ]
+
+
+def nodes(reader: Reader, span: Span) -> list[NodeRow]:
+    counters: dict[str, dict[str, float]] = {}
+    for node, name, value in reader.select(
+        "SELECT node, name, sum(c.sum) / greatest(sum(c.count), 1) FROM counters AS c "
+        "WHERE tenant = {tenant:String} AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
+        "AND gpu >= 0 GROUP BY node, name",
+        from_ns=max(span.from_ns, span.to_ns - 600 * 10**9),
+        to_ns=span.to_ns,
+    ):
+        counters.setdefault(node, {})[name] = float(value)
+    ranks = {
+        row[0]: int(row[1])
+        for row in reader.select(
+            "SELECT node, uniqExact(job, rank) FROM ranks FINAL WHERE tenant = {tenant:String} "
+            "AND ended_ns = 0 AND updated_ns >= {since_ns:Int64} GROUP BY node",
+            since_ns=reader.now_ns - SILENT_NS,
+        )
+    }
+    findings: dict[str, int] = dict(
+        reader.select(
+            "SELECT arrayJoin(nodes) AS node, count() FROM findings FINAL "
+            "WHERE tenant = {tenant:String} AND state = 'open' GROUP BY node"
+        )
+    )
+    by_node: dict[str, list[AgentRow]] = {}
+    for agent in agents(reader, 20_000):
+        by_node.setdefault(agent.node, []).append(agent)
+    return [
+        NodeRow(
+            cluster=found[0].cluster,
+            node=node,
+            state="up" if any(one.state == "up" for one in found) else "silent",
+            gpus=max(len(one.gpus) for one in found),
+            jobs=tuple(sorted({name for one in found for name in one.jobs})),
+            ranks=ranks.get(node, 0),
+            seen_ns=max(one.seen_ns for one in found),
+            counters=counters.get(node, {}),
+            open_findings=int(findings.get(node, 0)),
+        )
+        for node, found in sorted(by_node.items())
+    ]
+
+
+def counter_names(reader: Reader, span: Span, job: str = "") -> list[CounterName]:
+    found = reader.select(
+        "SELECT name, uniqExact(node), uniqExact(node, gpu) FROM counters_5m "
+        "WHERE tenant = {tenant:String} AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
+        "AND ({job:String} = '' OR job = {job:String}) GROUP BY name ORDER BY name",
+        job=job,
+        from_ns=span.from_ns // PERIODS_NS["5m"] * PERIODS_NS["5m"],
+        to_ns=span.to_ns,
+    )
+    return [CounterName(name, int(nodes), int(gpus)) for name, nodes, gpus in found]
+
+
+def counters(
+    reader: Reader,
+    name: str,
+    span: Span,
+    job: str = "",
+    node: str = "",
+    points: int = 600,
+    limit: int = 200,
+) -> list[CounterSeries]:
+    """A series for each GPU or rank that has this counter, at most `limit`."""
+    is_fine = span.length_ns / PERIODS_NS["10s"] <= points
+    table, width_ns = ("counters", PERIODS_NS["10s"]) if is_fine else ("counters_5m", 0)
+    if not is_fine:
+        width_ns = PERIODS_NS["5m"]
+        while span.length_ns / width_ns > points:
+            width_ns *= 2
+    found = reader.select(
+        f"SELECT node, gpu, rank, groupArray(t), groupArray(m), groupArray(lo), groupArray(hi) "
+        f"FROM (SELECT node, gpu, rank, intDiv(c.time_ns, {width_ns}) * {width_ns} AS t, "
+        "sum(c.sum) / greatest(sum(c.count), 1) AS m, min(c.min) AS lo, max(c.max) AS hi "
+        f"FROM {table} AS c WHERE tenant = {{tenant:String}} AND name = {{name:String}} "
+        "AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
+        "AND ({job:String} = '' OR job = {job:String}) "
+        "AND ({node:String} = '' OR node = {node:String}) "
+        "GROUP BY node, gpu, rank, t ORDER BY node, gpu, rank, t) "
+        "GROUP BY node, gpu, rank ORDER BY node, gpu, rank LIMIT {limit:UInt32}",
+        name=name,
+        job=job,
+        node=node,
+        from_ns=span.from_ns // width_ns * width_ns,
+        to_ns=span.to_ns,
+        limit=limit,
+    )
+    return [
+        CounterSeries(
+            node=row[0],
+            gpu=int(row[1]),
+            rank=int(row[2]),
+            name=name,
+            period_ns=width_ns,
+            time_ns=[int(value) for value in row[3]],
+            mean=[float(value) for value in row[4]],
+            min=[float(value) for value in row[5]],
+            max=[float(value) for value in row[6]],
+        )
+        for row in found
+    ]

@@ -1,0 +1,172 @@
+"""What takes the time: kernels, ranges, functions, stacks and collectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pilotlight.recording.schema import State
+from pilotlight.store.queries.reader import Reader, Span, period_for
+
+# windows.kind
+RANGE, SAMPLE, GC, STEP, ACTIVITY, COLLECTIVE = 1, 2, 3, 4, 5, 6
+ACTIVITIES = {1: "kernel", 2: "memcpy", 3: "memset", 4: "sync", 5: "graph", 6: "overhead"}
+
+
+@dataclass(frozen=True)
+class Hot:
+    """A name with its time over all ranks in the span; `kind` says of what."""
+
+    name: str
+    kind: str
+    count: int
+    total_ns: int
+    mean_ns: int
+    min_ns: int
+    max_ns: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class StackTime:
+    """Frames from the outermost to the innermost."""
+
+    frames: tuple[str, ...]
+    state: str
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class CollectiveRow:
+    """`wait_ns` is how long ranks waited for others, as far as it is known."""
+
+    operation: str
+    group: str
+    ranks: int
+    count: int
+    total_ns: int
+    mean_ns: int
+    max_ns: int
+    wait_ns: int
+    bytes: int
+    gigabytes_per_s: float
+
+
+def kernels(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot]:
+    """What ran on the devices."""
+    return _hot(reader, job, ACTIVITY, span, limit)
+
+
+def ranges(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot]:
+    """Annotated ranges, phases, modules."""
+    return _hot(reader, job, RANGE, span, limit)
+
+
+def stacks(
+    reader: Reader, job: str, span: Span, rank: int | None = None, limit: int = 2000
+) -> list[StackTime]:
+    """Python stacks by the time that samples stand for, most first. By rank only for the last
+    three days."""
+    table = f"windows_{_rolled(span)}" if rank is None else "windows"
+    found = reader.select(
+        f"SELECT any(n.text), w.state, sum(w.total_ns) AS spent FROM {table} AS w "
+        "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
+        "AND kind = 2 GROUP BY id) AS n ON n.id = w.name "
+        "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = 2 "
+        "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64}"
+        + ("" if rank is None else " AND w.rank = {rank:Int32}")
+        + " GROUP BY w.name, w.state ORDER BY spent DESC LIMIT {limit:UInt32}",
+        job=job,
+        from_ns=span.from_ns,
+        to_ns=span.to_ns,
+        limit=limit,
+        rank=-1 if rank is None else rank,
+    )
+    return [
+        StackTime(tuple(text.split("\n")), State(state).name.lower(), int(total))
+        for text, state, total in found
+    ]
+
+
+def functions(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot]:
+    """Python functions by the time they ran themselves, from samples."""
+    times: dict[str, int] = {}
+    for stack in stacks(reader, job, span, limit=5000):
+        if stack.state == "running":
+            times[stack.frames[-1]] = times.get(stack.frames[-1], 0) + stack.total_ns
+    whole = sum(times.values()) or 1
+    most = sorted(times.items(), key=lambda item: -item[1])[:limit]
+    return [Hot(name, "function", 0, ns, 0, 0, 0, ns / whole) for name, ns in most]
+
+
+def collectives(reader: Reader, job: str, span: Span, limit: int = 50) -> list[CollectiveRow]:
+    found = reader.select(
+        "SELECT operation, group, uniqExact(rank), sum(c.count), sum(c.total_ns) AS spent, "
+        f"max(c.max_ns), sum(c.wait_ns), sum(c.bytes) FROM {_collectives(span)} AS c "
+        "WHERE tenant = {tenant:String} AND job = {job:String} AND time_ns >= {from_ns:Int64} "
+        "AND time_ns < {to_ns:Int64} GROUP BY operation, group "
+        "ORDER BY spent DESC LIMIT {limit:UInt32}",
+        job=job,
+        from_ns=span.from_ns,
+        to_ns=span.to_ns,
+        limit=limit,
+    )
+    return [
+        CollectiveRow(
+            operation=operation,
+            group=group,
+            ranks=int(ranks),
+            count=int(count),
+            total_ns=int(total),
+            mean_ns=int(total) // max(1, int(count)),
+            max_ns=int(longest),
+            wait_ns=int(wait),
+            bytes=int(size),
+            gigabytes_per_s=int(size) / max(1, int(total) - int(wait)),
+        )
+        for operation, group, ranks, count, total, longest, wait, size in found
+    ]
+
+
+def _hot(reader: Reader, job: str, kind: int, span: Span, limit: int) -> list[Hot]:
+    found = reader.select(
+        "SELECT w.name, w.state, any(n.text), sum(w.count), sum(w.total_ns) AS spent, "
+        "min(w.min_ns), max(w.max_ns), sum(spent) OVER () "
+        f"FROM windows_{_rolled(span)} AS w "
+        "LEFT JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
+        "GROUP BY id) AS n ON n.id = w.name "
+        "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
+        "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64} "
+        "GROUP BY w.name, w.state ORDER BY spent DESC LIMIT {limit:UInt32}",
+        job=job,
+        kind=kind,
+        from_ns=_down(span),
+        to_ns=span.to_ns,
+        limit=limit,
+    )
+    return [
+        Hot(
+            name=text or f"?{name:016x}",
+            kind=ACTIVITIES.get(int(state), "other") if kind == ACTIVITY else "range",
+            count=int(count),
+            total_ns=int(total),
+            mean_ns=int(total) // max(1, int(count)),
+            min_ns=int(shortest),
+            max_ns=int(longest),
+            ratio=int(total) / max(1, int(whole)),
+        )
+        for name, state, text, count, total, shortest, longest, whole in found
+    ]
+
+
+def _rolled(span: Span) -> str:
+    return period_for(span, 600, "5m")
+
+
+def _down(span: Span) -> int:
+    """The window of the rollup in which the span begins belongs to it."""
+    width_ns = 300_000_000_000 if _rolled(span) == "5m" else 3_600_000_000_000
+    return span.from_ns // width_ns * width_ns
+
+
+def _collectives(span: Span) -> str:
+    return "collectives" if span.length_ns <= 6 * 3_600_000_000_000 else "collectives_5m"

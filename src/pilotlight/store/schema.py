@@ -1,0 +1,403 @@
+"""The tables of the store as data: what docs/store.md says, for the writer and for readers.
+
+All times are nanoseconds since 1970 on the collector's clock. A name that ends in `_10s`, `_5m` or
+`_1h` is a rollup, kept up to date by the engine itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pilotlight.ship.wire import PARTS as PARTS
+
+SCHEMA_VERSION = 1
+_ID = "LowCardinality(String)"
+_TIME = "Int64 CODEC(DoubleDelta, ZSTD(1))"
+_SPAN = "Int64 CODEC(T64, ZSTD(1))"
+_COUNT = "UInt64 CODEC(T64, ZSTD(1))"
+_HASH = "UInt64 CODEC(ZSTD(1))"
+_SUM = "SimpleAggregateFunction(sum, Int64) CODEC(T64, ZSTD(1))"
+_ADD = "SimpleAggregateFunction(sum, UInt64) CODEC(T64, ZSTD(1))"
+_MIN = "SimpleAggregateFunction(min, Int64) CODEC(T64, ZSTD(1))"
+_MAX = "SimpleAggregateFunction(max, Int64) CODEC(T64, ZSTD(1))"
+_FSUM = "SimpleAggregateFunction(sum, Float64) CODEC(ZSTD(1))"
+_FMIN = "SimpleAggregateFunction(min, Float64) CODEC(ZSTD(1))"
+_FMAX = "SimpleAggregateFunction(max, Float64) CODEC(ZSTD(1))"
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """`engine` without arguments of replication; `time` is what rows age and are divided by."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    order: tuple[str, ...]
+    engine: str = "MergeTree"
+    version: str = ""
+    time: str = ""
+    partition: str = "toYYYYMMDD"
+    keep_days: int = 0
+    is_public: bool = True
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.columns)
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """Rows that go into `source` are added up into `target`."""
+
+    source: str
+    target: str
+    select: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}_to_{self.target}"
+
+
+def _columns(text: str) -> tuple[tuple[str, str], ...]:
+    kinds = {
+        "id": _ID,
+        "text": "String CODEC(ZSTD(1))",
+        "texts": "Array(String)",
+        "time": _TIME,
+        "span": _SPAN,
+        "count": _COUNT,
+        "hash": _HASH,
+        "i32": "Int32",
+        "i64": "Int64 CODEC(Delta, ZSTD(1))",
+        "u8": "UInt8",
+        "u16": "UInt16 CODEC(T64, ZSTD(1))",
+        "f64": "Float64 CODEC(ZSTD(1))",
+        "sum": _SUM,
+        "add": _ADD,
+        "min": _MIN,
+        "max": _MAX,
+        "fsum": _FSUM,
+        "fmin": _FMIN,
+        "fmax": _FMAX,
+        "ranks": "Array(Int32)",
+    }
+    pairs = (part.split() for part in text.split(","))
+    return tuple((name, kinds[kind]) for name, kind in pairs)
+
+
+_WHO = "tenant id, job id, attempt i32"
+_PARTS = ", ".join(f"{part} span" for part in PARTS)
+_PART_SUMS = ", ".join(f"{part} sum" for part in PARTS)
+_STEP_SUMS = f"count add, total_ns sum, min_ns min, max_ns max, {_PART_SUMS}"
+_WINDOW_SUMS = "count add, total_ns sum, min_ns min, max_ns max"
+_COLLECTIVE_SUMS = "count add, total_ns sum, wait_ns sum, bytes sum, max_ns max"
+_COUNTER_SUMS = "count add, sum fsum, min fmin, max fmax"
+
+_LIST = (
+    StoredTable(
+        "steps",
+        _columns(
+            f"{_WHO}, node id, rank i32, step i64, start_ns time, duration_ns span, {_PARTS}, "
+            "wait_ns span, known u16"
+        ),
+        ("tenant", "job", "rank", "start_ns"),
+        time="start_ns",
+        keep_days=14,
+    ),
+    *(
+        StoredTable(
+            f"steps_{name}",
+            _columns(f"{_WHO}, node id, rank i32, time_ns time, {_STEP_SUMS}"),
+            ("tenant", "job", "attempt", "time_ns", "rank", "node"),
+            engine="AggregatingMergeTree",
+            time="time_ns",
+            partition=partition,
+            keep_days=days,
+        )
+        for name, partition, days in (
+            ("10s", "toYYYYMMDD", 3),
+            ("5m", "toYYYYMM", 60),
+            ("1h", "toYYYYMM", 400),
+        )
+    ),
+    *(
+        StoredTable(
+            f"job_steps_{name}",
+            _columns(f"{_WHO}, time_ns time, {_STEP_SUMS}"),
+            ("tenant", "job", "attempt", "time_ns"),
+            engine="AggregatingMergeTree",
+            time="time_ns",
+            partition=partition,
+            keep_days=days,
+        )
+        for name, partition, days in (
+            ("10s", "toYYYYMMDD", 14),
+            ("5m", "toYYYYMM", 400),
+        )
+    ),
+    StoredTable(
+        "step_histogram_5m",
+        _columns(f"{_WHO}, time_ns time, bucket u16, count add"),
+        ("tenant", "job", "attempt", "time_ns", "bucket"),
+        engine="AggregatingMergeTree",
+        time="time_ns",
+        partition="toYYYYMM",
+        keep_days=400,
+    ),
+    StoredTable(
+        "windows",
+        _columns(
+            f"{_WHO}, node id, rank i32, time_ns time, kind u8, state u8, name hash, "
+            "count count, total_ns span, min_ns span, max_ns span"
+        ),
+        ("tenant", "job", "kind", "time_ns", "rank", "name"),
+        time="time_ns",
+        keep_days=3,
+    ),
+    *(
+        StoredTable(
+            f"windows_{name}",
+            _columns(f"{_WHO}, time_ns time, kind u8, state u8, name hash, {_WINDOW_SUMS}"),
+            ("tenant", "job", "kind", "time_ns", "name", "state", "attempt"),
+            engine="AggregatingMergeTree",
+            time="time_ns",
+            partition="toYYYYMM",
+            keep_days=days,
+        )
+        for name, days in (("5m", 60), ("1h", 400))
+    ),
+    StoredTable(
+        "histograms",
+        _columns(f"{_WHO}, time_ns time, kind u8, name hash, bucket u16, count add"),
+        ("tenant", "job", "kind", "name", "time_ns", "bucket", "attempt"),
+        engine="AggregatingMergeTree",
+        time="time_ns",
+        partition="toYYYYMM",
+        keep_days=60,
+    ),
+    StoredTable(
+        "collectives",
+        _columns(
+            f"{_WHO}, node id, rank i32, time_ns time, operation id, group id, "
+            "count count, total_ns span, wait_ns span, bytes span, max_ns span"
+        ),
+        ("tenant", "job", "time_ns", "rank", "operation", "group"),
+        time="time_ns",
+        keep_days=14,
+    ),
+    StoredTable(
+        "collectives_5m",
+        _columns(f"{_WHO}, rank i32, time_ns time, operation id, group id, {_COLLECTIVE_SUMS}"),
+        ("tenant", "job", "attempt", "time_ns", "operation", "group", "rank"),
+        engine="AggregatingMergeTree",
+        time="time_ns",
+        partition="toYYYYMM",
+        keep_days=60,
+    ),
+    StoredTable(
+        "counters",
+        _columns(
+            f"{_WHO}, node id, rank i32, gpu i32, time_ns time, name id, "
+            "count count, sum f64, min f64, max f64, last f64"
+        ),
+        ("tenant", "node", "gpu", "name", "time_ns", "job", "rank"),
+        time="time_ns",
+        keep_days=14,
+    ),
+    StoredTable(
+        "counters_5m",
+        _columns(f"{_WHO}, node id, rank i32, gpu i32, time_ns time, name id, {_COUNTER_SUMS}"),
+        ("tenant", "node", "gpu", "name", "time_ns", "job", "rank", "attempt"),
+        engine="AggregatingMergeTree",
+        time="time_ns",
+        partition="toYYYYMM",
+        keep_days=400,
+    ),
+    StoredTable(
+        "names",
+        _columns("tenant id, id hash, kind u8, text text, seen_ns time"),
+        ("tenant", "id"),
+        engine="ReplacingMergeTree",
+        version="seen_ns",
+        time="seen_ns",
+        partition="",
+        keep_days=430,
+    ),
+    StoredTable(
+        "jobs",
+        _columns(
+            f"{_WHO}, cluster id, node id, started_ns time, updated_ns time, ended_ns time, "
+            "state id, exit_code i32, signal i32, launcher id, world_size i32, command text, "
+            "facts text"
+        ),
+        ("tenant", "job", "attempt", "node"),
+        engine="ReplacingMergeTree",
+        version="updated_ns",
+        time="updated_ns",
+        partition="",
+        keep_days=400,
+    ),
+    StoredTable(
+        "ranks",
+        _columns(
+            f"{_WHO}, node id, rank i32, process i32, role id, pid i32, gpu i32, gpu_name id, "
+            "python id, started_ns time, updated_ns time, ended_ns time, how id, step i64, "
+            "records_read count, records_dropped count, cpu_ns span"
+        ),
+        ("tenant", "job", "attempt", "rank", "node", "process"),
+        engine="ReplacingMergeTree",
+        version="updated_ns",
+        time="updated_ns",
+        partition="",
+        keep_days=400,
+    ),
+    StoredTable(
+        "findings",
+        _columns(
+            f"{_WHO}, id text, rule id, cause id, title text, state id, severity id, "
+            "ranks ranks, nodes texts, place text, evidence texts, fix text, gain_low_ratio f64, "
+            "gain_high_ratio f64, confidence id, wasted_gpu_s f64, opened_ns time, updated_ns "
+            "time, closed_ns time, capture text"
+        ),
+        ("tenant", "job", "id"),
+        engine="ReplacingMergeTree",
+        version="updated_ns",
+        time="updated_ns",
+        partition="",
+        keep_days=400,
+    ),
+    StoredTable(
+        "captures",
+        _columns(
+            f"{_WHO}, id text, reason id, asked_by text, finding text, state id, problem text, "
+            "ranks ranks, nodes texts, from_ns time, to_ns time, requested_ns time, "
+            "updated_ns time, expires_ns time, files count, bytes count"
+        ),
+        ("tenant", "job", "id"),
+        engine="ReplacingMergeTree",
+        version="updated_ns",
+        time="updated_ns",
+        partition="",
+        keep_days=90,
+    ),
+    StoredTable(
+        "agents",
+        _columns(
+            "tenant id, agent id, cluster id, node id, version id, epoch i64, seen_ns time, "
+            "offset_ns i64, uncertainty_ns i64, cpu_ratio f64, rss_bytes count, jobs texts, "
+            "spool_bytes count, batches_lost count, rows_lost count, records_dropped count, "
+            "gpus texts"
+        ),
+        ("tenant", "agent"),
+        engine="ReplacingMergeTree",
+        version="seen_ns",
+        time="seen_ns",
+        partition="",
+        keep_days=30,
+    ),
+    StoredTable(
+        "losses",
+        _columns(f"{_WHO}, node id, agent id, time_ns time, what id, count count"),
+        ("tenant", "job", "time_ns", "node", "what"),
+        time="time_ns",
+        partition="toYYYYMM",
+        keep_days=400,
+    ),
+    StoredTable(
+        "batches",
+        _columns(
+            "tenant id, agent id, epoch i64, sequence i64, received_ns time, sent_ns time, "
+            "offset_ns i64, uncertainty_ns i64, rows count, bytes count, protocol u16"
+        ),
+        ("tenant", "agent", "epoch", "sequence"),
+        time="received_ns",
+        keep_days=7,
+    ),
+    StoredTable(
+        "audit",
+        _columns("tenant id, time_ns time, who text, action id, what text"),
+        ("tenant", "time_ns"),
+        time="time_ns",
+        partition="toYYYYMM",
+        keep_days=400,
+        is_public=False,
+    ),
+)
+
+TABLES: Mapping[str, StoredTable] = MappingProxyType({table.name: table for table in _LIST})
+
+_PERIODS = {"10s": 10, "5m": 300, "1h": 3600}
+_STEP_PARTS = ", ".join(f"sum({part}) AS {part}" for part in PARTS)
+_BUCKET = (
+    "toUInt16(if(duration_ns < 8, greatest(duration_ns, 0), "
+    "8 * (toInt64(floor(log2(duration_ns))) - 2) + "
+    "bitAnd(bitShiftRight(duration_ns, toInt64(floor(log2(duration_ns))) - 3), 7)))"
+)
+
+
+def _window(column: str, period: str) -> str:
+    width_ns = _PERIODS[period] * 10**9
+    return f"intDiv({column}, {width_ns}) * {width_ns} AS time_ns"
+
+
+def _step_rollup(source: str, target: str, who: str, column: str, sums: str) -> Rollup:
+    period = target.rsplit("_", 1)[1]
+    return Rollup(
+        source,
+        target,
+        f"SELECT {who}, {_window(column, period)}, {sums}, {_STEP_PARTS} "
+        f"FROM {{source}} GROUP BY {who}, time_ns",
+    )
+
+
+_WHO_RANK = "tenant, job, attempt, node, rank"
+_OF_STEPS = (
+    "count() AS count, sum(duration_ns) AS total_ns, min(duration_ns) AS min_ns, "
+    "max(duration_ns) AS max_ns"
+)
+_OF_SUMS = (
+    "sum(count) AS count, sum(total_ns) AS total_ns, min(min_ns) AS min_ns, max(max_ns) AS max_ns"
+)
+
+ROLLUPS: tuple[Rollup, ...] = (
+    _step_rollup("steps", "steps_10s", _WHO_RANK, "start_ns", _OF_STEPS),
+    _step_rollup("steps_10s", "steps_5m", _WHO_RANK, "{source}.time_ns", _OF_SUMS),
+    _step_rollup("steps_5m", "steps_1h", _WHO_RANK, "{source}.time_ns", _OF_SUMS),
+    _step_rollup("steps", "job_steps_10s", "tenant, job, attempt", "start_ns", _OF_STEPS),
+    _step_rollup(
+        "job_steps_10s", "job_steps_5m", "tenant, job, attempt", "{source}.time_ns", _OF_SUMS
+    ),
+    Rollup(
+        "steps",
+        "step_histogram_5m",
+        f"SELECT tenant, job, attempt, {_window('start_ns', '5m')}, {_BUCKET} AS bucket, "
+        "count() AS count FROM {source} GROUP BY tenant, job, attempt, time_ns, bucket",
+    ),
+    *(
+        Rollup(
+            source,
+            target,
+            f"SELECT tenant, job, attempt, {_window('{source}.time_ns', target[-2:])}, kind, "
+            f"state, name, {_OF_SUMS} FROM {{source}} "
+            "GROUP BY tenant, job, attempt, time_ns, kind, state, name",
+        )
+        for source, target in (("windows", "windows_5m"), ("windows_5m", "windows_1h"))
+    ),
+    Rollup(
+        "collectives",
+        "collectives_5m",
+        f"SELECT tenant, job, attempt, rank, {_window('{source}.time_ns', '5m')}, operation, "
+        "group, sum(count) AS count, sum(total_ns) AS total_ns, sum(wait_ns) AS wait_ns, "
+        "sum(bytes) AS bytes, max(max_ns) AS max_ns FROM {source} "
+        "GROUP BY tenant, job, attempt, rank, time_ns, operation, group",
+    ),
+    Rollup(
+        "counters",
+        "counters_5m",
+        f"SELECT tenant, job, attempt, node, rank, gpu, {_window('{source}.time_ns', '5m')}, "
+        "name, sum({source}.count) AS count, sum({source}.sum) AS sum, min({source}.min) AS min, "
+        "max({source}.max) AS max FROM {source} "
+        "GROUP BY tenant, job, attempt, node, rank, gpu, time_ns, name",
+    ),
+)

@@ -1,0 +1,219 @@
+"""A store that is open: one engine, its own lock, a client for every thread."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pilotlight.errors import StoreError
+from pilotlight.store.ddl import statements, ttl
+from pilotlight.store.place import StorePlace
+from pilotlight.store.schema import SCHEMA_VERSION, TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = tuple[Any, ...]
+Parameters = Mapping[str, object]
+
+_MISSING = "the store needs the server parts: pip install 'pilotlight[server]'"
+# ALL_CONNECTION_TRIES_FAILED, NETWORK_ERROR, SOCKET_TIMEOUT, ALL_REPLICAS_ARE_STALE
+_SHARD_DOWN = (279, 210, 209, 369)
+_QUERY_MEMORY_BYTES = 2 << 30
+
+
+class Store:
+    """StoreError: it cannot be opened, with the reason. Close it when done."""
+
+    def __init__(self, place: StorePlace, keep_days: Mapping[str, int] | None = None) -> None:
+        self.place = place
+        self._lock_file = _locked(place)
+        self._threads = threading.local()
+        self._clients: list[Any] = []
+        self._guard = threading.Lock()
+        try:
+            self._migrate(keep_days or {})
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_distributed(self) -> bool:
+        return self.place.server is not None and bool(self.place.server.cluster)
+
+    def select(
+        self,
+        sql: str,
+        parameters: Parameters | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> list[Row]:
+        """The rows of a query; StoreError with the engine's reason."""
+        try:
+            found = self._client().query(
+                sql, parameters=dict(parameters or {}), settings=dict(settings or {})
+            )
+        except Exception as error:
+            raise _refused(error) from error
+        return list(found.result_rows)
+
+    def select_arrow(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
+        try:
+            return self._client().query_arrow(sql, parameters=dict(parameters or {}))
+        except Exception as error:
+            raise _refused(error) from error
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Adds rows, with all rollups; the same token a second time adds nothing."""
+        settings = {
+            "insert_deduplication_token": token,
+            "deduplicate_blocks_in_dependent_materialized_views": 1,
+            "max_insert_threads": 1,
+        }
+        try:
+            self._client().insert_arrow(table, rows, settings=settings)
+        except Exception as error:
+            raise _refused(error) from error
+
+    def insert_rows(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """A few rows of any table: findings, captures, audit."""
+        if not rows:
+            return
+        names = list(rows[0])
+        try:
+            self._client().insert(table, [[row[n] for n in names] for row in rows], names)
+        except Exception as error:
+            raise _refused(error) from error
+
+    def command(self, sql: str) -> None:
+        try:
+            self._client().command(sql)
+        except Exception as error:
+            raise _refused(error) from error
+
+    def new_client(self) -> Any:
+        """A session of its own, for settings that nobody else must get."""
+        try:
+            return _connect(self.place)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise _refused(error) from error
+
+    def close(self) -> None:
+        with self._guard:
+            clients, self._clients = self._clients, []
+        for client in clients:
+            with contextlib.suppress(Exception):
+                client.close()
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _client(self) -> Any:
+        client = getattr(self._threads, "client", None)
+        if client is None:
+            client = self.new_client()
+            self._threads.client = client
+            with self._guard:
+                self._clients.append(client)
+        return client
+
+    def _migrate(self, keep_days: Mapping[str, int]) -> None:
+        server = self.place.server
+        cluster = server.cluster if server else ""
+        on_cluster = f" ON CLUSTER {cluster}" if cluster else ""
+        engine = "ReplacingMergeTree"
+        if cluster:
+            engine = "ReplicatedReplacingMergeTree"
+        self.command(
+            f"CREATE TABLE IF NOT EXISTS schema_version{on_cluster} "
+            f"(`key` UInt8, `version` UInt32) ENGINE = {engine} ORDER BY `key`"
+        )
+        found = self.select("SELECT max(version) FROM schema_version")
+        version = int(found[0][0]) if found else 0
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.place}: its schema has version {version}, this pilotlight knows "
+                f"{SCHEMA_VERSION}: install a newer pilotlight"
+            )
+        for statement in statements(cluster, keep_days):
+            self.command(statement)
+        for name, days in keep_days.items():
+            table = TABLES[name]
+            local = f"{name}_local{on_cluster}" if cluster else name
+            leaves = ttl(table, days)
+            self.command(
+                f"ALTER TABLE {local} " + (f"MODIFY TTL {leaves}" if leaves else "REMOVE TTL")
+            )
+        if version < SCHEMA_VERSION:
+            self.command(f"INSERT INTO schema_version VALUES (1, {SCHEMA_VERSION})")
+
+
+class ShardDown(StoreError):
+    """A part of the cluster does not answer."""
+
+
+def _refused(error: Exception) -> StoreError:
+    code = getattr(error, "code", None)
+    text = " ".join(str(error).split())
+    text = text.removeprefix(f"Code: {code}. DB::Exception: ").split(" (version ")[0]
+    kind = ShardDown if code in _SHARD_DOWN else StoreError
+    return kind(f"the store refused: {text[:500]}")
+
+
+def _locked(place: StorePlace) -> int | None:
+    """One process has a folder at a time; StoreError names the other."""
+    try:
+        place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"{error.filename or place.folder}: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(handle, 32, 0).decode(errors="replace").strip() or "another"
+        os.close(handle)
+        raise StoreError(
+            f"{place.folder}: process {owner} has this store open; stop it, or ask it through its "
+            "address (an embedded store belongs to one process)"
+        ) from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    return handle
+
+
+def _connect(place: StorePlace) -> Any:
+    try:
+        import clickhouse_connect
+    except ImportError:
+        raise StoreError(_MISSING) from None
+    server = place.server
+    settings = {"max_memory_usage": _QUERY_MEMORY_BYTES}
+    if server is not None:
+        with_database = clickhouse_connect.get_client(
+            host=server.host,
+            port=server.port,
+            username=server.user,
+            password=server.password,
+            secure=server.is_secure,
+            autogenerate_session_id=False,
+        )
+        with_database.command(f"CREATE DATABASE IF NOT EXISTS `{server.database}`")
+        with_database.database = server.database
+        return with_database
+    try:
+        import chdb  # noqa: F401
+    except ImportError:
+        raise StoreError(_MISSING) from None
+    place.engine.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return clickhouse_connect.get_client(dsn=f"chdb:///{place.engine}", settings=settings)

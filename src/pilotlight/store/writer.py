@@ -1,0 +1,338 @@
+"""The way into the store: to the spool, synced, acknowledged; then in big blocks to the tables."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pilotlight.errors import FormatError, StoreError
+from pilotlight.store.batch import Batch, Clock, decode
+from pilotlight.store.rows import arrow_tables
+from pilotlight.store.seen import Key, Seen
+from pilotlight.store.spool import Entry, Segment, read_segment, segments, token
+from pilotlight.store.store import Store
+
+_SEGMENT_BYTES = 8 << 20
+_SEGMENT_NS = 2_000_000_000
+_RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+_TRIES_BEFORE_ASIDE = 6
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Beyond `waiting_bytes` of the spool that are not in the tables, agents have to wait."""
+
+    waiting_bytes: int = 512 << 20
+    waiting_batches: int = 20_000
+
+
+@dataclass
+class Taken:
+    """Counts since the start, for /metrics."""
+
+    batches: int = 0
+    duplicates: int = 0
+    rows: int = 0
+    bytes: int = 0
+    inserted_batches: int = 0
+    inserted_rows: int = 0
+    replayed_batches: int = 0
+    aside: int = 0
+    damaged: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    insert_failures: int = 0
+    problem: str = ""
+
+
+class Full(StoreError):
+    """The store cannot keep up, or its disk is full: try again later."""
+
+
+@dataclass
+class _Waiting:
+    path: Path
+    batches: list[Batch] | None  # None: to be read back from the segment
+
+
+class Writer:
+    """Two threads: one syncs, one inserts. `submit` may be called from any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits | None = None,
+        on_batch: Callable[[Batch], None] = lambda batch: None,
+    ) -> None:
+        self._store = store
+        self._folder = store.place.spool
+        self._aside = store.place.aside
+        self._limits = limits or Limits()
+        self._on_batch = on_batch
+        self.taken = Taken()
+        self._seen = Seen()
+        self._flying: dict[tuple[Key, int], Future[bool]] = {}
+        self._guard = threading.Lock()
+        self._incoming: queue.SimpleQueue[tuple[Entry, Batch, Future[bool]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._closed: deque[_Waiting] = deque()
+        self._wake = threading.Condition()
+        self._waiting_bytes = 0
+        self._waiting_batches = 0
+        self._stopping = False
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._recall()
+        self._syncer = threading.Thread(target=self._sync, name="spool", daemon=True)
+        self._inserter = threading.Thread(target=self._insert, name="insert", daemon=True)
+        self._syncer.start()
+        self._inserter.start()
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes
+
+    @property
+    def waiting_batches(self) -> int:
+        return self._waiting_batches
+
+    def submit(self, body: bytes, batch: Batch) -> Future[bool]:
+        """Done when the batch is safe; True if it is new. Full: ask the agent to wait."""
+        header = batch.header
+        one = (batch.key, header.sequence)
+        with self._guard:
+            flying = self._flying.get(one)
+            if flying is not None:
+                self.taken.duplicates += 1
+                return flying
+            future: Future[bool] = Future()
+            if one in self._seen:
+                self.taken.duplicates += 1
+                future.set_result(False)
+                return future
+            if self.is_full or not self._seen.fits(*one):
+                raise Full("the store is behind; send it again later")
+            self._flying[one] = future
+            self._waiting_bytes += len(body)
+            self._waiting_batches += 1
+        entry = Entry(
+            batch.tenant,
+            batch.received_ns,
+            batch.clock.offset_ns,
+            batch.clock.uncertainty_ns,
+            body,
+        )
+        self._incoming.put((entry, batch, future))
+        return future
+
+    def put_aside(self, body: bytes, tenant: str, reason: str) -> None:
+        """Keeps a batch that was refused, within bounds, for people to look at."""
+        self.taken.refused[reason.split(":")[0][:60]] += 1
+        with contextlib.suppress(OSError):
+            self._aside.mkdir(mode=0o700, exist_ok=True)
+            kept = sorted(self._aside.glob("refused-*"))
+            for old in kept[: max(0, len(kept) - 31)]:
+                old.unlink(missing_ok=True)
+            place = self._aside / f"refused-{time.time_ns():020d}"
+            place.write_bytes(f"{tenant}: {reason}\n".encode() + body[: 1 << 20])
+
+    def flush(self, timeout_s: float = 60.0) -> bool:
+        """Waits until all that was submitted is in the tables; False if it takes longer."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if self._waiting_batches == 0:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Inserts what it can; what is left stays in the spool for the next start."""
+        self._stopping = True
+        self._incoming.put(None)
+        self._syncer.join(timeout_s)
+        with self._wake:
+            self._wake.notify()
+        self._inserter.join(timeout_s)
+
+    @property
+    def is_full(self) -> bool:
+        return (
+            self._waiting_bytes > self._limits.waiting_bytes
+            or self._waiting_batches > self._limits.waiting_batches
+        )
+
+    def _recall(self) -> None:
+        """What was taken before: the store's own list, and the spool that a killed one left."""
+        for tenant, agent, epoch, sequences in self._store.select(
+            "SELECT tenant, agent, epoch, groupArray(sequence) FROM batches "
+            "GROUP BY tenant, agent, epoch"
+        ):
+            for sequence in sorted(sequences):
+                self._seen.add((tenant, agent, int(epoch)), int(sequence), 1)
+        for path in segments(self._folder):
+            found = self._read_back(path)
+            for batch in found:
+                self._seen.add(batch.key, batch.header.sequence, batch.header.lowest)
+            self.taken.replayed_batches += len(found)
+            self._waiting_bytes += path.stat().st_size
+            self._waiting_batches += len(found)
+            self._closed.append(_Waiting(path, None))
+
+    def _read_back(self, path: Path) -> list[Batch]:
+        found = []
+        for entry in read_segment(path):
+            if isinstance(entry, str):
+                self.taken.damaged += 1
+                self.taken.problem = entry
+                continue
+            clock = Clock(entry.offset_ns, entry.uncertainty_ns)
+            try:
+                found.append(decode(entry.tenant, entry.body, clock, entry.received_ns))
+            except FormatError as error:
+                self.put_aside(entry.body, entry.tenant, str(error))
+        return found
+
+    def _sync(self) -> None:
+        segment: Segment | None = None
+        batches: list[Batch] = []
+        due_ns = 0
+        while True:
+            wait_s = None if segment is None else max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
+            group = self._next_group(wait_s)
+            entries = [one for one in group if one is not None]
+            if entries:
+                try:
+                    if segment is None:
+                        segment = Segment(self._folder)
+                        due_ns = time.monotonic_ns() + _SEGMENT_NS
+                    segment.append([entry for entry, _, _ in entries])
+                except OSError as error:
+                    self._give_back(entries, error)
+                else:
+                    batches += [batch for _, batch, _ in entries]
+                    self._acknowledge(entries)
+            is_last = None in group
+            if segment is not None and (
+                is_last or segment.bytes >= _SEGMENT_BYTES or time.monotonic_ns() >= due_ns
+            ):
+                segment.close()
+                if batches:
+                    self._hand_over(_Waiting(segment.path, batches))
+                else:
+                    segment.path.unlink(missing_ok=True)
+                segment, batches = None, []
+            if is_last:
+                return
+
+    def _next_group(self, wait_s: float | None) -> list[tuple[Entry, Batch, Future[bool]] | None]:
+        """All that has come since: one sync for all of them."""
+        try:
+            group = [self._incoming.get(timeout=wait_s)]
+        except queue.Empty:
+            return []
+        with contextlib.suppress(queue.Empty):
+            while len(group) < 1024:
+                group.append(self._incoming.get_nowait())
+        return group
+
+    def _acknowledge(self, entries: Sequence[tuple[Entry, Batch, Future[bool]]]) -> None:
+        with self._guard:
+            for entry, batch, _ in entries:
+                self._seen.add(batch.key, batch.header.sequence, batch.header.lowest)
+                self._flying.pop((batch.key, batch.header.sequence), None)
+                self.taken.batches += 1
+                self.taken.rows += batch.rows
+                self.taken.bytes += len(entry.body)
+        for _, batch, future in entries:
+            future.set_result(True)
+            self._on_batch(batch)
+
+    def _give_back(
+        self, entries: Sequence[tuple[Entry, Batch, Future[bool]]], error: OSError
+    ) -> None:
+        """The disk did not take them: nothing was acknowledged, so nothing is lost."""
+        reason = f"the collector's disk: {error.strerror or error}"
+        self.taken.problem = reason
+        with self._guard:
+            for entry, batch, _ in entries:
+                self._flying.pop((batch.key, batch.header.sequence), None)
+                self._waiting_bytes -= len(entry.body)
+                self._waiting_batches -= 1
+        for _, _, future in entries:
+            future.set_exception(Full(reason))
+
+    def _hand_over(self, waiting: _Waiting) -> None:
+        with self._wake:
+            self._closed.append(waiting)
+            self._wake.notify()
+
+    def _insert(self) -> None:
+        tries = 0
+        while True:
+            with self._wake:
+                while not self._closed:
+                    if self._stopping and not self._syncer.is_alive():
+                        return
+                    self._wake.wait(0.5)
+                waiting = self._closed[0]
+            try:
+                self._insert_segment(waiting)
+            except (StoreError, OSError) as error:
+                self.taken.insert_failures += 1
+                self.taken.problem = str(error)
+                tries += 1
+                if self._stopping:
+                    return
+                if tries >= _TRIES_BEFORE_ASIDE and not _is_passing(error):
+                    self._move_aside(waiting)
+                    tries = 0
+                else:
+                    time.sleep(_RETRY_S[min(tries, len(_RETRY_S) - 1)])
+            else:
+                tries = 0
+
+    def _insert_segment(self, waiting: _Waiting) -> None:
+        batches = waiting.batches
+        if batches is None:
+            batches = self._read_back(waiting.path)
+        size = sum(batch.size_bytes for batch in batches)
+        if batches:
+            name = token(waiting.path)
+            for table, rows in arrow_tables(batches).items():
+                self._store.insert(table, rows, f"{name}/{table}")
+                self.taken.inserted_rows += rows.num_rows
+        if waiting.batches is None:
+            size = waiting.path.stat().st_size
+        waiting.path.unlink(missing_ok=True)
+        self.taken.inserted_batches += len(batches)
+        self._settled(waiting, size, len(batches))
+
+    def _move_aside(self, waiting: _Waiting) -> None:
+        """The engine does not take this segment, and others wait behind it."""
+        self._aside.mkdir(mode=0o700, exist_ok=True)
+        batches = waiting.batches if waiting.batches is not None else []
+        size = sum(b.size_bytes for b in batches) or waiting.path.stat().st_size
+        shutil.move(waiting.path, self._aside / waiting.path.name)
+        self.taken.aside += 1
+        self._settled(waiting, size, len(batches))
+
+    def _settled(self, waiting: _Waiting, size: int, count: int) -> None:
+        with self._guard:
+            self._waiting_bytes = max(0, self._waiting_bytes - size)
+            self._waiting_batches = max(0, self._waiting_batches - count)
+        with self._wake:
+            self._closed.remove(waiting)
+
+
+def _is_passing(error: Exception) -> bool:
+    """What time may heal: a full disk, a server that is away, too many parts."""
+    text = str(error)
+    signs = ("No space", "NOT_ENOUGH_SPACE", "Connection", "TOO_MANY_PARTS", "MEMORY_LIMIT", "shut")
+    return isinstance(error, OSError) or any(sign.lower() in text.lower() for sign in signs)

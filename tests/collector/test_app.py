@@ -1,0 +1,63 @@
+"""The collector over HTTP, in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
+from starlette.testclient import TestClient
+
+from pilotlight.collector.app import make_app
+from pilotlight.collector.collector import Collector
+from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
+from pilotlight.store.place import parse_place
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Iterator[Collector]:
+    made = Collector(parse_place(str(tmp_path / "store")))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(collector: Collector) -> Iterator[TestClient]:
+    with TestClient(make_app(collector)) as client:
+        yield client
+
+
+def body() -> bytes:
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    agent = SimulatedAgent(FleetJob("nightly", ranks_per_node=2), 0, now_ns)
+    return agent.batch(now_ns - WINDOW_NS, now_ns)
+
+
+def test_a_batch_becomes_a_job(client: TestClient, collector: Collector) -> None:
+    answer = client.post("/v1/batches", content=body())
+    assert answer.status_code == 200 and answer.json()["new"] is True
+    assert collector.writer.flush(30)
+    (job,) = client.get("/v1/jobs").json()["data"]
+    assert (job["job"], job["ranks"], job["steps"]) == ("nightly", 2, 10)
+
+
+def test_the_same_batch_again_is_taken_once(client: TestClient, collector: Collector) -> None:
+    data = body()
+    assert client.post("/v1/batches", content=data).json()["new"] is True
+    assert client.post("/v1/batches", content=data).json()["new"] is False
+    assert collector.writer.flush(30)
+    assert collector.store.select("SELECT count() FROM steps") == [(20,)]
+
+
+def test_health_is_told_without_a_token(client: TestClient) -> None:
+    assert client.get("/healthz").json() == {"ok": True}
+    assert client.get("/readyz").status_code == 200
+
+
+def test_a_wrong_question_names_what_is_wrong(client: TestClient) -> None:
+    assert client.get("/v1/job").json() == {"error": "?job= is missing"}
+    assert client.get("/v1/job?job=x").status_code == 404
+    assert "not a length of time" in client.get("/v1/jobs?since=abc").json()["error"]

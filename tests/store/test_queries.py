@@ -1,0 +1,135 @@
+"""Every query runs on the real engine, over data whose sums are known."""
+
+from __future__ import annotations
+
+import pytest
+from tests.store.conftest import JOB, WINDOWS
+
+from pilotlight.errors import NotFound
+from pilotlight.simulate.fleet import rank_steps
+from pilotlight.store import queries
+from pilotlight.store.queries import Reader, last
+from pilotlight.store.store import Store
+
+HOUR = last(3_600 * 10**9)
+
+
+@pytest.fixture
+def reader(filled: Store) -> Reader:
+    return Reader(filled)
+
+
+def test_a_job_has_its_ranks_nodes_and_steps(reader: Reader) -> None:
+    (row,) = queries.jobs(reader, HOUR)
+    assert (row.job, row.state, row.nodes, row.ranks) == ("train-7b", "running", 2, 8)
+    assert row.steps == 10 * WINDOWS
+    assert row.busy_ratio is not None and 0.8 < row.busy_ratio < 0.87
+
+
+def test_an_unknown_job_is_named_together_with_those_that_there_are(reader: Reader) -> None:
+    with pytest.raises(NotFound, match="no job nothing; there are: train-7b"):
+        queries.job(reader, "nothing")
+
+
+def test_hours_add_up_to_the_time_of_the_ranks(reader: Reader) -> None:
+    waste = queries.job(reader, "train-7b").waste
+    whole = waste.busy_hours + sum(waste.wasted_hours.values())
+    whole += waste.unknown_hours + waste.outside_hours
+    assert whole == pytest.approx(waste.gpu_hours, rel=1e-6)
+    assert set(waste.wasted_hours) == {"communication", "copy", "loader", "host"}
+
+
+def test_quantiles_come_from_the_histogram_within_an_eighth(reader: Reader) -> None:
+    (raw,) = reader.select(
+        "SELECT quantileExact(0.5)(duration_ns) FROM steps WHERE tenant = 'default'"
+    )
+    found = queries.step_quantiles(reader, "train-7b")
+    assert raw[0] <= found["p50"] <= raw[0] * 1.13
+
+
+def test_rollups_of_every_level_have_the_same_sums_as_the_steps(reader: Reader) -> None:
+    (raw,) = reader.select(
+        "SELECT count(), sum(duration_ns), sum(compute_ns) FROM steps WHERE tenant = 'default'"
+    )
+    for table in ("steps_10s", "steps_5m", "steps_1h", "job_steps_10s", "job_steps_5m"):
+        (rolled,) = reader.select(
+            f"SELECT sum(s.count), sum(s.total_ns), sum(s.compute_ns) FROM {table} AS s "
+            "WHERE tenant = 'default'"
+        )
+        assert rolled == raw, table
+
+
+def test_steps_of_a_rank_are_those_that_its_agent_sent(reader: Reader, filled: Store) -> None:
+    rows = queries.recent_steps(reader, "train-7b", HOUR, rank=3, limit=5)
+    assert [row.rank for row in rows] == [3] * 5
+    newest = rows[0]
+    end_ns = newest.start_ns + newest.duration_ns
+    (expected,) = rank_steps(JOB, 3, end_ns, end_ns + 1)
+    assert (newest.step, newest.start_ns, newest.duration_ns) == tuple(expected[:3])
+    assert newest.parts_ns["compute"] == expected[3]
+
+
+def test_the_series_of_a_job_and_of_a_rank_count_their_steps(reader: Reader) -> None:
+    assert sum(queries.step_series(reader, "train-7b", HOUR).count) == 8 * 10 * WINDOWS
+    assert sum(queries.step_series(reader, "train-7b", HOUR, rank=5).count) == 10 * WINDOWS
+
+
+def test_few_points_give_a_coarser_level(reader: Reader) -> None:
+    assert queries.step_series(reader, "train-7b", HOUR, points=600).period_ns == 10 * 10**9
+    assert queries.step_series(reader, "train-7b", HOUR, points=100).period_ns == 300 * 10**9
+    assert queries.step_series(reader, "train-7b", HOUR, points=5).period_ns == 3600 * 10**9
+
+
+def test_the_breakdown_adds_up_to_the_step_time(reader: Reader) -> None:
+    found = queries.breakdown(reader, "train-7b", HOUR)
+    sums = [sum(values) for values in zip(*found.parts_ns.values(), strict=True)]
+    assert sums == found.total_ns and sums
+
+
+def test_the_heatmap_has_a_cell_for_every_rank(reader: Reader) -> None:
+    found = queries.step_heatmap(reader, "train-7b", HOUR)
+    assert set(found.rank) == set(range(8)) and not found.is_cut
+    few = queries.step_heatmap(reader, "train-7b", HOUR, ranks=[2, 3])
+    assert set(few.rank) == {2, 3}
+
+
+def test_kernels_ranges_functions_have_names_and_shares(reader: Reader) -> None:
+    kernels = queries.kernels(reader, "train-7b", HOUR)
+    assert kernels[0].name == "nvjet_tst_192x192_64x4_qkv_TNN" and kernels[0].kind == "kernel"
+    assert sum(one.ratio for one in kernels) == pytest.approx(1.0)
+    assert {one.name for one in queries.ranges(reader, "train-7b", HOUR)} >= {"forward", "backward"}
+    assert queries.functions(reader, "train-7b", HOUR)[0].name == "torch/_tensor.py:backward"
+
+
+def test_stacks_of_one_rank_are_a_part_of_all(reader: Reader) -> None:
+    whole = sum(one.total_ns for one in queries.stacks(reader, "train-7b", HOUR))
+    one = sum(one.total_ns for one in queries.stacks(reader, "train-7b", HOUR, rank=0))
+    assert whole == 8 * one > 0
+
+
+def test_collectives_tell_waiting_from_moving(reader: Reader) -> None:
+    (row,) = queries.collectives(reader, "train-7b", HOUR)
+    assert (row.operation, row.group, row.ranks) == ("all_reduce", "dp", 8)
+    assert 0 < row.wait_ns < row.total_ns
+
+
+def test_machines_and_counters(reader: Reader) -> None:
+    nodes = queries.nodes(reader, HOUR)
+    assert [(node.node, node.gpus, node.ranks) for node in nodes] == [
+        ("node0000", 4, 4),
+        ("node0001", 4, 4),
+    ]
+    assert "gpu.power_w" in {one.name for one in queries.counter_names(reader, HOUR)}
+    series = queries.counters(reader, "gpu.sm_clock_mhz", HOUR, node="node0001")
+    assert len(series) == 4 and set(series[0].mean) == {1980.0}
+    assert len(queries.agents(reader)) == 2
+
+
+def test_a_tenant_sees_its_own_rows_alone(filled: Store) -> None:
+    other = Reader(filled, "other")
+    (row,) = queries.jobs(other, HOUR)
+    assert row.ranks == 1
+    assert [one.rank for one in queries.ranks(other, "train-7b", HOUR)] == [0]
+    assert len(queries.agents(other)) == 1
+    assert queries.jobs(Reader(filled, "nobody"), HOUR) == []
+    assert queries.findings(other) == [] and queries.captures(other) == []
