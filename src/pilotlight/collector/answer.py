@@ -73,7 +73,7 @@ def number(request: Request, name: str, default: int, lowest: int, highest: int)
 
 
 def text(request: Request, name: str, default: str | None = None) -> str:
-    value = request.query_params.get(name, default)
+    value: str | None = request.query_params.get(name, default)
     if value is None:
         raise UsageError(f"?{name}= is missing")
     if len(value) > 500 or "\x00" in value:
