@@ -91,6 +91,7 @@ class Probe {
 
   bool connect() noexcept;
   void loop() noexcept;
+  void listen(int64_t wait_ns) noexcept;
   void handle(const Control& control) noexcept;
   void second(int64_t now_ns) noexcept;
   void ask_for_names(int64_t now_ns) noexcept;
@@ -127,6 +128,7 @@ class Probe {
   int64_t next_pass_ns_ = 0;
   int64_t next_second_ns_ = 0;
   int64_t last_second_ns_ = 0;
+  int64_t heard_ns_ = 0;
   int64_t cpu_ns_ = 0;
   SamplerCounts reported_ = {};
   uint32_t asked_named_ = 0;

@@ -115,7 +115,7 @@ void Sampler::State::keep(ThreadEntry* entry, uint32_t stack) noexcept {
 bool Sampler::State::read_frozen(uint32_t place, ThreadEntry* entry) noexcept {
   bool late = false;
   entry->has_stack = false;
-  if (!walker.walk(place, &entry->hint, &chain, &late)) return false;
+  if (!walker.walk(place, place, &entry->hint, &chain, &late)) return false;
   uint32_t stack = 0;
   Interned interned = interner.intern(chain, epoch, &stack);
   if (interned == Interned::kBroken) return false;
@@ -264,15 +264,12 @@ bool Sampler::State::read_all_frozen(const ThreadList& list) noexcept {
 uint32_t Sampler::State::add_moving(StackWalker::Want* wants, uint32_t count) noexcept {
   fetched_moving = nullptr;
   bool fits = movings == 1 && moving[0]->state == ThreadState::kRunning &&
-              count + StackSnapshot::kTogether <= StackWalker::kMaxFetched;
+              count + StackSnapshot::kFetches <= StackWalker::kMaxFetched;
   if (!fits) return count;
   fetched_moving = moving[0];
   fetched_place = count;
-  const ThreadRef& ref = moving[0]->ref;
-  for (uint32_t i = 0; i < StackSnapshot::kTogether; i++) {
-    wants[count++] = {{ref.address, ref.gil, ref.tid, nullptr}, &moving[0]->hint};
-  }
-  return count;
+  snapshot.want_all(moving[0]->ref, &moving[0]->hint, wants + count);
+  return count + StackSnapshot::kFetches;
 }
 
 void Sampler::State::pass() noexcept {

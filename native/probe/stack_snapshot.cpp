@@ -5,15 +5,19 @@
 // every link in it is sound: frames have no owner's mark, and a returned-from frame keeps its
 // bytes.
 //
-// Take walks 1, 2, ... of one thread, each reading all words of the chain (where the newest frame
-// is, and per frame code, caller and instruction), each after the end of the one before. If a word
-// has the same value in walks i and i + 1 and did not change in between, it had that value at any
-// instant between the two walks; if this is so for all words, the whole chain existed at that
-// instant. What remains is a word that changed and changed back between its two readings. For a
-// wrong stack to pass this has to happen for two groups of words in opposite phase: some frames
-// read only while the thread was in one stack and others only while it was in another, in every
-// walk again. So more than two walks are made, and the odds multiply; some of them by system calls
-// of their own, since a loop may be in step with walks that follow each other at a fixed distance.
+// What a returned-from frame leaves behind is the trap: after pb() -> shared() has returned and
+// numbers() been called, its frame lies where pb's was, under the old bytes of shared's. Who read
+// "the newest frame is shared's" before and the frames after that sees numbers -> shared. So where
+// the newest frame is ("the leaf") is read before and after the frames, and twice: leaf, frames,
+// leaf, frames, leaf, in one system call of less than a microsecond. Each neighbouring pair of a
+// leaf and frames gives a chain; what the four chains have in common is kept. For a wrong link to
+// be in all of them, the frames must twice be read in the short time between the call of the lower
+// function and its next call, with the thread deeper than that before, between and after: a whole
+// round of the program's loop between two reads that are some hundred nanoseconds apart. Two such
+// system calls have to agree, so the odds multiply.
+//
+// Where the frames are not all known beforehand (a deep stack, a new one) the walk reads on by
+// itself; such a walk counts for less, and six of them have to agree.
 //
 // The newest frame may be at another instruction each time, since a thread that runs Python code
 // never stands still; it is in that frame all the same. And a thread that calls and returns all the
@@ -24,6 +28,8 @@
 #include "probe/stack_snapshot.h"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 
 namespace pilotlight {
 namespace {
@@ -71,9 +77,9 @@ void cut_newest(Chain* chain, uint32_t nodes) noexcept {
   chain->nodes = nodes;
 }
 
-bool StackSnapshot::add(const Chain& walk, Chain* out) noexcept {
+void StackSnapshot::add(const Chain& walk, Chain* out) noexcept {
   other_ = walk;
-  if (walks_ > 0) {
+  if (has_walk_) {
     align_oldest(out, &other_);
     bool moved = false;
     uint32_t common = common_nodes(*out, other_, &moved);
@@ -82,51 +88,67 @@ bool StackSnapshot::add(const Chain& walk, Chain* out) noexcept {
     if (common != 0 || is_empty) {
       cut_newest(&other_, common);
     } else {
-      walks_ = 0;
+      points_ = 0;
     }
   }
   *out = other_;
-  return ++walks_ == kWalks;
+  has_walk_ = true;
+}
+
+void StackSnapshot::add_fetched(StackWalker* walker, uint32_t place, WalkHint* hint,
+                                Chain* out) noexcept {
+  struct Pair {
+    uint32_t leaf, frames;
+  };
+  constexpr Pair kPairs[] = {{0, 0}, {1, 0}, {1, 1}, {2, 1}};
+  uint32_t points = 0;
+  for (const Pair& pair : kPairs) {
+    bool late = false;
+    if (!walker->walk(place + pair.leaf, place + pair.frames, hint, &walk_, &late)) break;
+    add(walk_, out);
+    points = 1;
+    // A walk that read more after the fetch does not lie before the next one any more.
+    if (late) break;
+    if (&pair == std::end(kPairs) - 1) points = kWholePoints;
+  }
+  points_ += points;
 }
 
 bool StackSnapshot::take_fetched(StackWalker* walker, uint32_t place, const ThreadRef& thread,
                                  WalkHint* hint, Chain* out) noexcept {
-  walks_ = 0;
-  for (uint32_t i = 0; i < kTogether; i++) {
-    bool late = false;
-    // A walk that read more after the fetch does not lie before the next one any more.
-    if (!walker->walk(place + i, hint, &walk_, &late) || late) {
-      walks_ = 0;
-      break;
-    }
-    add(walk_, out);
-  }
+  points_ = 0;
+  has_walk_ = false;
+  add_fetched(walker, place, hint, out);
   return confirm(walker, thread, hint, out);
 }
 
 bool StackSnapshot::take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
                          Chain* out) noexcept {
-  // Without the copy of the listing: each walk reads all by itself.
-  StackWalker::Want wants[kTogether];
-  for (auto& want : wants) want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
-  Gil after;
-  walks_ = 0;
-  if (walker->fetch(wants, kTogether, &after) == kTogether) {
-    return take_fetched(walker, 0, thread, hint, out);
-  }
+  points_ = 0;
+  has_walk_ = false;
   return confirm(walker, thread, hint, out);
 }
 
 bool StackSnapshot::confirm(StackWalker* walker, const ThreadRef& thread, WalkHint* hint,
                             Chain* out) noexcept {
-  StackWalker::Want want = {{thread.address, thread.gil, thread.tid, nullptr}, hint};
-  Gil after;
-  for (uint32_t tries = 0; tries < kMaxTries; tries++) {
-    bool late = false;
-    walker->fetch(&want, 1, &after);
-    if (walker->walk(0, hint, &walk_, &late) && add(walk_, out)) return true;
+  for (uint32_t tries = 0; points_ < kEnoughPoints; tries++) {
+    if (tries == kMaxTries) return false;
+    StackWalker::Want wants[kFetches];
+    Gil after;
+    want_all(thread, hint, wants);
+    if (walker->fetch(wants, kFetches, &after) == kFetches) add_fetched(walker, 0, hint, out);
   }
-  return false;
+  return true;
+}
+
+void StackSnapshot::want_all(const ThreadRef& thread, WalkHint* hint,
+                             StackWalker::Want* wants) noexcept {
+  // Without the copy of the listing: each reads all by itself.
+  ThreadRef anew = {thread.address, thread.gil, thread.tid, nullptr};
+  leaf_hint_ = {};
+  std::memcpy(leaf_hint_.cframe, hint->cframe, sizeof(leaf_hint_.cframe));
+  wants[0] = wants[1] = {anew, hint};
+  wants[2] = {anew, &leaf_hint_};
 }
 
 }  // namespace pilotlight

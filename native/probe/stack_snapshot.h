@@ -17,12 +17,14 @@ void cut_newest(Chain* chain, uint32_t nodes) noexcept;
 
 class StackSnapshot {
  public:
-  static constexpr uint32_t kWalks = 6;
-  static constexpr uint32_t kTogether = 2;  // of them, how many one system call may fetch
-  static constexpr uint32_t kMaxTries = 40;
+  // Places of a fetch: frames with the leaf before them, the same again, and a leaf.
+  static constexpr uint32_t kFetches = 3;
 
-  // The stack that kWalks walks in a row have in common; the first kTogether of them were fetched
-  // already, from `place` on. False: torn, there is none.
+  // Asks for what take_fetched() needs. `hint` has to live as long as the fetch's copies are used.
+  void want_all(const ThreadRef& thread, WalkHint* hint, StackWalker::Want* wants) noexcept;
+
+  // The stack that all walks have in common; what want_all() asked for was fetched already, from
+  // `place` on. False: torn, there is none.
   bool take_fetched(StackWalker* walker, uint32_t place, const ThreadRef& thread, WalkHint* hint,
                     Chain* out) noexcept;
 
@@ -30,10 +32,17 @@ class StackSnapshot {
   bool take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint, Chain* out) noexcept;
 
  private:
-  bool add(const Chain& walk, Chain* out) noexcept;
+  static constexpr uint32_t kWholePoints = 3;  // of a fetch that had everything; else 1
+  static constexpr uint32_t kEnoughPoints = 6;
+  static constexpr uint32_t kMaxTries = 40;
+
+  void add(const Chain& walk, Chain* out) noexcept;
+  void add_fetched(StackWalker* walker, uint32_t place, WalkHint* hint, Chain* out) noexcept;
   bool confirm(StackWalker* walker, const ThreadRef& thread, WalkHint* hint, Chain* out) noexcept;
 
-  uint32_t walks_ = 0;
+  uint32_t points_ = 0;
+  bool has_walk_ = false;
+  WalkHint leaf_hint_ = {};
   Chain walk_;
   Chain other_;
 };

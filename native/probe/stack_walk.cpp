@@ -26,13 +26,13 @@ constexpr uint8_t kOwnedByCStack = 3;
 // What one walk asked for in advance.
 struct StackWalker::Fetched {
   uint64_t address;  // of the thread; 0: could not be read
-  uint64_t cframe_address;
+  uint64_t cframe_address[WalkHint::kCframes];
   uint64_t chunk_from;
   uint32_t chunk_bytes;
   uint32_t strays;
   uint64_t stray_address[WalkHint::kMaxStrays];
   unsigned char thread[kMaxThreadBytes];
-  unsigned char cframe[16];
+  unsigned char cframe[WalkHint::kCframes][16];
   unsigned char chunk[WalkHint::kMaxChunkBytes];
   unsigned char stray[WalkHint::kMaxStrays][kMaxFrameBytes];
 };
@@ -81,7 +81,7 @@ bool StackWalker::open(pid_t pid, const PythonInfo& python) noexcept {
   if (thread_bytes_ > kMaxThreadBytes || frame_bytes_ > kMaxFrameBytes) return false;
   gil_bytes_ = std::max(at(kGilHolder), at(kGilSwitches)) + 8;
   if (gil_bytes_ > kMaxGilBytes) return false;
-  if (at(kCframeCurrent) > sizeof(Fetched::cframe) - 8) return false;
+  if (at(kCframeCurrent) > sizeof(Fetched::cframe[0]) - 8) return false;
   if (at(kChunkPrevious) > kChunkHeaderBytes - 8 || at(kChunkSize) > kChunkHeaderBytes - 8) {
     return false;
   }
@@ -190,7 +190,6 @@ uint32_t StackWalker::span_fetch(const Want& want, Fetched* to, Span* spans) con
   const WalkHint& hint = *want.hint;
   uint32_t count = 0;
   to->address = want.thread.address;
-  to->cframe_address = hint.cframe;
   to->chunk_from = hint.chunk_from;
   to->chunk_bytes = hint.chunk_from != 0 ? hint.chunk_bytes : 0;
   to->strays = hint.strays;
@@ -199,7 +198,11 @@ uint32_t StackWalker::span_fetch(const Want& want, Fetched* to, Span* spans) con
   } else {
     spans[count++] = {want.thread.address, to->thread, thread_bytes_};
   }
-  if (hint.cframe != 0) spans[count++] = {hint.cframe, to->cframe, sizeof(to->cframe)};
+  for (uint32_t i = 0; i < WalkHint::kCframes; i++) {
+    to->cframe_address[i] = hint.cframe[i];
+    if (hint.cframe[i] == 0) continue;
+    spans[count++] = {hint.cframe[i], to->cframe[i], sizeof(to->cframe[i])};
+  }
   if (to->chunk_bytes != 0) spans[count++] = {hint.chunk_from, to->chunk, to->chunk_bytes};
   for (uint32_t i = 0; i < hint.strays; i++) {
     to->stray_address[i] = hint.stray[i];
@@ -213,7 +216,7 @@ uint32_t StackWalker::fetch(const Want* wants, uint32_t count, Gil* after) noexc
   uint32_t used = 0;
   uint32_t fetched = 0;
   for (; fetched < count && fetched < kMaxFetched; fetched++) {
-    if (used + 4 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) break;
+    if (used + 5 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) break;
     used += span_fetch(wants[fetched], &copies_->fetched[fetched], spans + used);
   }
   unsigned char gil_bytes[kMaxGilBytes] = {};
@@ -238,19 +241,25 @@ uint32_t StackWalker::fetch(const Want* wants, uint32_t count, Gil* after) noexc
 bool StackWalker::first_frame(Fetched* from, WalkHint* hint, uint64_t* frame) noexcept {
   Copies& copies = *copies_;
   copies.chunks = copies.strays = 0;
-  copies.fetched_now = from;
   if (from->address == 0) return false;
   copies.chunk = at(kThreadChunk) != 0 ? value_at<uint64_t>(from->thread, at(kThreadChunk)) : 0;
   *frame = value_at<uint64_t>(from->thread, at(kThreadFrame));
   bool has_cframe = python_.version >= 0x030b0000 && python_.version < 0x030d0000;
   if (!has_cframe || *frame == 0) return true;
   uint64_t cframe = *frame;
-  if (cframe != from->cframe_address) {
+  uint32_t i = 0;
+  while (i < WalkHint::kCframes && from->cframe_address[i] != cframe) i++;
+  if (i == WalkHint::kCframes) {
     late_ = true;
-    if (!memory_.read(cframe, from->cframe, sizeof(from->cframe))) return false;
+    i = 0;
+    if (!memory_.read(cframe, from->cframe[0], sizeof(from->cframe[0]))) return false;
+    from->cframe_address[0] = cframe;
+    if (hint->cframe[0] != cframe) {
+      hint->cframe[1] = hint->cframe[0];
+      hint->cframe[0] = cframe;
+    }
   }
-  hint->cframe = cframe;
-  *frame = value_at<uint64_t>(from->cframe, at(kCframeCurrent));
+  *frame = value_at<uint64_t>(from->cframe[i], at(kCframeCurrent));
   return true;
 }
 
@@ -369,10 +378,13 @@ void StackWalker::remember(const Chain& chain, WalkHint* hint) const noexcept {
   hint->chunk_bytes = static_cast<uint32_t>(end - hint->chunk_from);
 }
 
-bool StackWalker::walk(uint32_t place, WalkHint* hint, Chain* chain, bool* late) noexcept {
+bool StackWalker::walk(uint32_t leaf, uint32_t frames, WalkHint* hint, Chain* chain,
+                       bool* late) noexcept {
   uint64_t frame = 0;
   late_ = false;
-  bool whole = first_frame(&copies_->fetched[place], hint, &frame) && follow(frame, chain);
+  copies_->fetched_now = &copies_->fetched[frames];
+  bool whole = copies_->fetched[frames].address != 0 &&
+               first_frame(&copies_->fetched[leaf], hint, &frame) && follow(frame, chain);
   *late = late_;
   if (whole) {
     remember(*chain, hint);

@@ -68,7 +68,10 @@ struct ThreadList {
 struct WalkHint {
   static constexpr uint32_t kMaxStrays = 48;
   static constexpr uint32_t kMaxChunkBytes = 12 * 1024;
-  uint64_t cframe;
+  // 3.11 and 3.12: where the leaf was found; the last two, since C code that calls Python (a
+  // generator, a sort) has one of its own.
+  static constexpr uint32_t kCframes = 2;
+  uint64_t cframe[kCframes];
   uint64_t chunk_from;  // the newest part of the data stack; 0: not known
   uint32_t chunk_bytes;
   uint32_t strays;  // frames outside of the data stack: generators, shims, all of them on 3.10
@@ -97,9 +100,10 @@ class StackWalker {
   };
   uint32_t fetch(const Want* wants, uint32_t count, Gil* after) noexcept;
 
-  // The walk of the thread in the given place of the last fetch. What its hint did not cover is
-  // read now; `*late` says so. False: a read failed or a link led nowhere.
-  bool walk(uint32_t place, WalkHint* hint, Chain* chain, bool* late) noexcept;
+  // A walk in the copies of the last fetch: from the leaf of one place through the frames of
+  // another (of the same thread). What its hint did not cover is read now; `*late` says so. False:
+  // a read failed or a link led nowhere.
+  bool walk(uint32_t leaf, uint32_t frames, WalkHint* hint, Chain* chain, bool* late) noexcept;
 
   bool read_gil(uint64_t address, Gil* gil) const noexcept;
 
