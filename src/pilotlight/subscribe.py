@@ -10,7 +10,7 @@ from typing import Any
 from pilotlight.client import Client
 from pilotlight.errors import UsageError
 
-KINDS = ("status", "steps", "windows", "spans", "processes")
+KINDS = ("status", "steps", "windows", "spans", "processes", "devices")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Subscription:
 def subscribe(kinds: Sequence[str] = ("steps",), job: str | None = None) -> Subscription:
     """What the agent sees, as it happens: `for message in subscribe(): print(message["rows"])`.
 
-    `kinds` are any of status, steps, windows, spans and processes; `job` leaves out all others.
+    `kinds` are any of status, steps, windows, spans, processes and devices; `job` leaves out all
+    others.
     Raises AgentError if no agent runs, and while iterating when the agent goes away.
     """
     return Subscription(kinds, job)

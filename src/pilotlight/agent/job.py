@@ -76,6 +76,8 @@ class Job:
             return True
         if now_ns - self.committed_ns < commit_ns:
             return False
+        if self.recorder.devices.is_waiting:
+            return True
         return any(process.has_rows for process in self.processes.values())
 
     def commit(self, now_ns: int, budget_bytes: int) -> list[tuple[Process, Taken]]:

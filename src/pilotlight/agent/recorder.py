@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
+from pilotlight.agent.counters.rows import DeviceRows
 from pilotlight.agent.detail import COMMIT_KEY, Detail
 from pilotlight.agent.memory import settle
 from pilotlight.agent.roster import Roster
@@ -57,6 +58,7 @@ class Recorder:
         self.detail = Detail(folder / "detail")
         self.windows = Windows(folder)
         self.roster = Roster(folder)
+        self.devices = DeviceRows()
         self.rows_dropped = manifest.lost.rows_dropped
         self.errors: deque[str] = deque(manifest.lost.write_errors, _ERRORS_KEPT)
         self.detail.chunks_dropped = manifest.lost.chunks_dropped
@@ -98,16 +100,20 @@ class Recorder:
         if self.detail.is_open:
             return False
         self._incomplete = not self._try(lambda: self.detail.open(now_ns))
+        self.devices.new_chunk()
         return True
 
     def commit(self, taken: Sequence[Taken], now_ns: int) -> None:
         """Data, then journal; the caller moves the tails afterwards."""
-        for group in _groups(taken):
+        groups = _groups(taken)
+        for group in groups or ([[]] if self.devices.is_waiting else []):
             self._commit += 1
-            problem = self.windows.add(self._commit, [one.windows for one in group])
+            devices, device_windows = self.devices.take()
+            sums = [*(one.windows for one in group), device_windows]
+            problem = self.windows.add(self._commit, sums)
             if problem and problem not in self.errors:
                 self.errors.append(problem)
-            self._commit_group(group, now_ns)
+            self._commit_group(group, devices, now_ns)
 
     def write_windows(self, now_ns: int, most_bytes: int) -> None:
         """Brings the sums of the last 10 s to their chunk, if it is time."""
@@ -164,10 +170,10 @@ class Recorder:
         with self._noting("windows"):
             self.windows.write()
 
-    def _commit_group(self, group: Sequence[Taken], now_ns: int) -> None:
+    def _commit_group(self, group: Sequence[Taken], devices: Tables, now_ns: int) -> None:
         positions: dict[str, object] = {one.segment: one.positions for one in group}
         positions[COMMIT_KEY] = self._commit
-        parts = [one.detail for one in group]
+        parts = [*(one.detail for one in group), devices]
         if self._gaps:
             parts.append({"gaps": packed("gaps", self._gap_rows())})
         if self.detail.is_open and self._try(lambda: self.detail.commit(parts, positions)):
@@ -175,6 +181,7 @@ class Recorder:
             return
         # Readers need the definitions that went down with these rows: the next chunk repeats them.
         self._incomplete = True
+        self.rows_dropped += sum(rows for rows, _ in devices.values())
         for one in group:
             self._count_gap(one.process, one.rows, now_ns)
 

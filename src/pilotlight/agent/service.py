@@ -11,6 +11,8 @@ from pilotlight.agent import requests, status
 from pilotlight.agent.clients import Clients
 from pilotlight.agent.clocks import Clocks, read_pair
 from pilotlight.agent.closing import end_missing, has_ended, may_go_on, summary
+from pilotlight.agent.counters.board import Board
+from pilotlight.agent.counters.sources import all_sources
 from pilotlight.agent.faults import Faults
 from pilotlight.agent.feed import publish_taken
 from pilotlight.agent.governor import Governor, own_usage, release_free_memory
@@ -62,6 +64,9 @@ class Service:
             listen_for_clients(place),
             settings.most_clients,
             lambda session, request: requests.answer(self, session, request),
+        )
+        self.board = Board(
+            all_sources(self._recorded_pids), settings.counters_period_ns, self.started_ns
         )
         self._is_stopping = False
         self._tick_due_ns = self.started_ns
@@ -128,6 +133,7 @@ class Service:
             "jobs": [status.job_status(job) for job in self.jobs.open.values()],
             "processes": processes,
             "processes_left_out": left_out,
+            "devices": self.board.status(now_ns),
             "clients": [status.client_status(s, now_ns) for s in self.clients.sessions],
         }
 
@@ -198,6 +204,7 @@ class Service:
         if usage.rss_bytes > self.settings.memory_ceiling_bytes // 2:
             self.probes.release_pages()
         self._apply_period()
+        self._read_devices(now_ns)
         self.probes.tick(now_ns)
         self.clients.tick(now_ns, self.governor.squeeze)
         if any(session.subscribed for session in self.clients.sessions):
@@ -221,6 +228,22 @@ class Service:
         else:
             self.jobs.write_manifest(job, facts)
             self._answer_late_finish(job, now_ns)
+
+    def _recorded_pids(self) -> list[int]:
+        """Called by the thread of a source: takes a copy, and may miss one that comes just now."""
+        return [
+            process.pid
+            for job in list(self.jobs.open.values())
+            for process in list(job.processes.values())
+        ]
+
+    def _read_devices(self, now_ns: int) -> None:
+        """What the node's devices said goes to every recording that is open."""
+        news = self.board.look(now_ns, bool(self.jobs.open), 1 + self.governor.level)
+        for job in self.jobs.open.values():
+            job.recorder.devices.add(news.values, news.events, news.windows)
+        if news.values and self.clients.wants("devices", None):
+            self.clients.publish("devices", None, [self.board.status(now_ns)])
 
     def _apply_period(self) -> None:
         factor = self.governor.pace.period_factor
@@ -274,6 +297,7 @@ class Service:
                     self._close(job, facts)
             for process in list(job.processes.values()):
                 self.probes.forget(process)
+        self.board.stop()
         self.probes.close()
         self.clients.close()
         self.selector.close()

@@ -17,12 +17,13 @@ class Settings:
     most_processes: int = 1024
     most_jobs: int = 64
     most_clients: int = 128
+    counters_period_ns: int = 1_000_000_000  # how often devices are read; 0: never
 
 
 # The link, the handle of the process and the reader's own copy of the segment.
 _DESCRIPTORS_A_PROCESS = 3
 # Two chunks with a file a table.
-_DESCRIPTORS_A_JOB = 32
+_DESCRIPTORS_A_JOB = 48
 _DESCRIPTORS_SPARE = 64
 
 

@@ -43,16 +43,26 @@ class Agent:
         parser.add_argument(
             "--auto", action="store_true", help="end 5 s after the last job and client have gone"
         )
+        parser.add_argument(
+            "--counters",
+            type=float,
+            default=1.0,
+            metavar="SECONDS",
+            help="how often GPUs and the host are read; 0: never (1)",
+        )
         parser.add_argument("--json", action="store_true", help="say where it listens as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
         budget_bytes = parse_bytes(args.budget)
         if budget_bytes < 1 << 20:
             raise UsageError("--budget: at least 1MB")
+        if args.counters and not 0.1 <= args.counters <= 3600:
+            raise UsageError("--counters: 0.1 to 3600 seconds, or 0")
         settings = Settings(
             budget_bytes=budget_bytes,
             memory_folder=memory_folder() if args.memory else None,
             ends_itself=args.auto,
+            counters_period_ns=int(args.counters * 1e9),
         )
         place = runtime()
 

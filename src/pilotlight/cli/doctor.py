@@ -19,10 +19,11 @@ class Doctor:
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.doctor.agent import agent_checks
+        from pilotlight.doctor.devices import device_checks
         from pilotlight.doctor.machine import machine_checks
         from pilotlight.doctor.python import python_checks
 
-        checks = [*python_checks(), *machine_checks(), *agent_checks()]
+        checks = [*python_checks(), *machine_checks(), *device_checks(), *agent_checks()]
         if args.json:
             print(json.dumps({"checks": [dataclasses.asdict(check) for check in checks]}, indent=1))
         else:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pilotlight.cli.top_devices import devices_view
 from pilotlight.client import Client
 from pilotlight.errors import NotFound
 
@@ -130,7 +131,10 @@ def view(status: dict[str, Any]) -> RenderableType:
         lines.append(f"{status['processes_left_out']} more processes are not shown")
     if not status["processes"]:
         lines.append("no process is being recorded; start one: pilotlight run -- python train.py")
-    return Group(Text("\n".join(lines)), Text(""), table)
+    parts: list[RenderableType] = [Text("\n".join(lines)), Text(""), table]
+    if "devices" in status:
+        parts += devices_view(status["devices"])
+    return Group(*parts)
 
 
 _NUMBERS = ("rank", "pid", "steps", "steps/s", "last step", "run", "GIL", "disk", "drops")

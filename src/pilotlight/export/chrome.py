@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from pilotlight.export.devices import device_instants, device_tracks
 from pilotlight.export.stacks import process_label, thread_label
 from pilotlight.export.timeline import (
     Track,
@@ -20,6 +21,8 @@ from pilotlight.recording.recording import Recording
 _FIRST_OWN_TRACK = 1 << 30
 """Tracks that are no thread need a thread id too, of 32 bits: from here on no thread has one."""
 _NAMELESS_PID = 1 << 30
+_NODE_PID = 0
+"""The node itself, which no process has as its pid."""
 _AT_ONCE = 5_000
 
 
@@ -80,6 +83,24 @@ def _events(recording: Recording) -> Iterator[str]:
         head = f'{{"ph":"C","pid":{pids[counter.process]},"name":{json.dumps(counter.name)}'
         for time_ns, value in zip(counter.time_ns.tolist(), counter.values.tolist(), strict=True):
             yield f'{head},"ts":{_us(time_ns)},"args":{{"value":{value!r}}}}}'
+    yield from _devices(recording)
+
+
+def _devices(recording: Recording) -> Iterator[str]:
+    """A process of their own, that of the node."""
+    is_first = True
+    for track in device_tracks(recording):
+        if is_first:
+            name = {"name": f"node {recording.manifest.node}"}
+            yield json.dumps({"ph": "M", "name": "process_name", "pid": _NODE_PID, "args": name})
+            is_first = False
+        title = json.dumps(f"{track.title} [{track.unit}]" if track.unit else track.title)
+        head = f'{{"ph":"C","pid":{_NODE_PID},"name":{title}'
+        for time_ns, value in zip(track.time_ns.tolist(), track.values.tolist(), strict=True):
+            yield f'{head},"ts":{_us(time_ns)},"args":{{"value":{value!r}}}}}'
+    for event in device_instants(recording):
+        head = f'{{"ph":"i","s":"g","pid":{_NODE_PID},"tid":0,"ts":{_us(event.time_ns)}'
+        yield f'{head},"name":{json.dumps(event.name)},"args":{{"value":{event.value}}}}}'
 
 
 def _threads(recording: Recording) -> list[tuple[int, int]]:

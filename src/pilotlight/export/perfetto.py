@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from pilotlight.export.devices import device_instants, device_tracks
 from pilotlight.export.protobuf import double, integer, message, text
 from pilotlight.export.stacks import process_label, thread_label, thread_samples
 from pilotlight.export.timeline import Track, boundaries, counter_tracks, instants, tracks
@@ -24,6 +25,7 @@ _INTERNED_PATHS, _INTERNED_SOURCES, _INTERNED_MAPPINGS = 17, 18, 19
 _ANNOTATION_NAME, _ANNOTATION_INTEGER = 10, 4
 _SAMPLE_PID, _SAMPLE_TID, _SAMPLE_STACK, _SAMPLE_MODE, _SAMPLE_COUNT = 2, 3, 4, 5, 6
 _MODE_USER = 2
+_COUNTER_UNIT = 6
 _CLOCK_REALTIME, _CLOCK_MONOTONIC, _CLOCK_BOOTTIME = 1, 3, 6
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 
@@ -71,6 +73,7 @@ class _Packets:
             yield from self._track(track)
         yield from self._instants()
         yield from self._counters()
+        yield from self._devices()
         yield from self._samples()
 
     def _first(self) -> bytes:
@@ -170,6 +173,21 @@ class _Packets:
             ):
                 event = _event(_COUNTER_VALUE, uuid, double(_EVENT_VALUE, value))
                 yield _at(time_ns) + event
+
+    def _devices(self) -> Iterator[bytes]:
+        """Counters and events of the node: on a track that belongs to no process."""
+        node = self._uuid()
+        yield _descriptor(node, text(_NAME, f"node {self._recording.manifest.node}"))
+        for track in device_tracks(self._recording):
+            uuid = self._uuid()
+            about = message(_COUNTER, text(_COUNTER_UNIT, track.unit))
+            yield _descriptor(uuid, integer(_PARENT, node), text(_NAME, track.title), about)
+            for time_ns, value in zip(track.time_ns.tolist(), track.values.tolist(), strict=True):
+                yield _at(time_ns) + _event(_COUNTER_VALUE, uuid, double(_EVENT_VALUE, value))
+        for event in device_instants(self._recording):
+            number, definition = self._name(event.name)
+            instant = _event(_INSTANT, node, integer(_EVENT_NAME_ID, number))
+            yield _at(event.time_ns) + instant + definition
 
     def _samples(self) -> Iterator[bytes]:
         for samples in thread_samples(self._recording):

@@ -160,6 +160,8 @@ class Recording:
 
     def _described(self, level: str, table: str, columns: Columns) -> Columns:
         """Rows of processes that nobody described get a process without a name."""
+        if "process" not in columns.arrays:
+            return columns
         known = {process.start.process for process in self.processes}
         found = np.unique(columns["process"]).tolist()
         unknown = [index for index in found if index not in known]

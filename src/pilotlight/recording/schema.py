@@ -98,6 +98,13 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 "histograms",
                 "process u32, start_ns i64, kind u8, id u32, bucket u16, count u64",
             ),
+            _table("device_counters", "id u64, device utf8, name utf8, unit utf8"),
+            _table("device_values", "counter u64, time_ns i64, value f64"),
+            _table("device_events", "time_ns i64, device utf8, name utf8, value i64, text utf8"),
+            _table(
+                "device_windows",
+                "counter u64, start_ns i64, count u64, mean f64, min f64, max f64",
+            ),
         )
     }
 )

@@ -38,6 +38,7 @@ def document_of(report: Report) -> dict[str, Any]:
         "ranges": [asdict(times) for times in report.ranges],
         "garbage": [asdict(times) for times in report.garbage],
         "counters": [asdict(values) for values in report.counters],
+        "devices": asdict(report.devices),
         "losses": asdict(report.losses),
         "overhead": asdict(report.overhead),
         "flame": flame_document(report.flame),

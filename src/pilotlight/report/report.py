@@ -13,6 +13,7 @@ from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import MarkKind
 from pilotlight.report.counters import CounterValues, counter_values
 from pilotlight.report.coverage import Coverage, coverage_of
+from pilotlight.report.devices import Devices, devices_of
 from pilotlight.report.flame import Flame, FunctionTime, flame_of, function_times
 from pilotlight.report.garbage import GarbageTimes, garbage_times
 from pilotlight.report.losses import Losses, losses_of
@@ -61,6 +62,7 @@ class Report:
     ranges: tuple[RangeTimes, ...]
     garbage: tuple[GarbageTimes, ...]
     counters: tuple[CounterValues, ...]
+    devices: Devices
     losses: Losses
     overhead: Overhead
     flame: Flame
@@ -101,6 +103,7 @@ def report_of(recording: Recording) -> Report:
         ranges=ranges,
         garbage=garbage,
         counters=counters,
+        devices=devices_of(recording, coverage.start_ns),
         losses=losses_of(recording, coverage, rows),
         overhead=overhead,
         flame=flame,

@@ -1,0 +1,1 @@
+"""What the node's devices say of themselves, once a second: a file a source (docs/counters.md)."""
