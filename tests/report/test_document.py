@@ -12,7 +12,17 @@ from pilotlight.report.report import report_of
 KEYS = {
     *("report_version", "headline", "job", "node", "state", "command", "exit_code", "signal"),
     *("created_ns", "duration_ns", "processes", "steps", "functions_of_threads", "functions"),
-    *("threads", "ranges", "garbage", "counters", "devices", "losses", "overhead", "flame", "step_rows"),
+    *(
+        "threads",
+        "ranges",
+        "garbage",
+        "counters",
+        "devices",
+        "losses",
+        "overhead",
+        "flame",
+        "step_rows",
+    ),
 }
 
 
