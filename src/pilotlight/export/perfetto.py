@@ -176,6 +176,8 @@ class _Packets:
 
     def _devices(self) -> Iterator[bytes]:
         """Counters and events of the node: on a track that belongs to no process."""
+        if not self._recording.detail("device_values").rows:
+            return
         node = self._uuid()
         yield _descriptor(node, text(_NAME, f"node {self._recording.manifest.node}"))
         for track in device_tracks(self._recording):

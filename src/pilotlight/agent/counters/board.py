@@ -16,6 +16,7 @@ _MOST_COUNTERS = 8192
 _STALE_NS = 60_000_000_000
 _MOST_EVENTS = 64
 _MOST_MISSING = 64
+_END_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ class Board:
     def stop(self) -> None:
         for worker in self._workers:
             worker.stop()
+        for worker in self._workers:
+            worker.join(_END_S)
 
     def _fresh(self, stamped: Stamped) -> list[Value]:
         fresh: list[Value] = []

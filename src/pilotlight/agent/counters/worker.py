@@ -99,9 +99,14 @@ class Worker:
             )
 
     def stop(self) -> None:
-        """Asks the thread to end; does not wait for it."""
+        """Asks the thread to end."""
         self._stopped.set()
         self._wanted.set()
+
+    def join(self, wait_s: float) -> None:
+        """Waits a little for its end; a thread that a driver holds is left behind."""
+        if self._thread is not None:
+            self._thread.join(wait_s)
 
     def _run(self) -> None:
         wait_s = _FIRST_WAIT_S
