@@ -140,7 +140,9 @@ uint32_t Probe::string(std::string_view text) noexcept {
   return started() ? segment_.definitions().string(text) : 0;
 }
 
-uint32_t Probe::track(uint32_t, uint16_t, uint16_t, uint64_t) noexcept { return 0; }
+uint32_t Probe::track(uint32_t name, TrackKind kind, uint16_t device, uint64_t stream) noexcept {
+  return started() ? segment_.definitions().track(name, kind, device, stream) : 0;
+}
 
 uint32_t Probe::own_stack() noexcept {
   uint32_t state = own_stack_state_.load(std::memory_order_acquire);

@@ -62,7 +62,7 @@ class Probe {
   RingWriter* attach(std::string_view thread_name) noexcept;
 
   uint32_t string(std::string_view text) noexcept;
-  uint32_t track(uint32_t name, uint16_t kind, uint16_t device, uint64_t stream) noexcept;
+  uint32_t track(uint32_t name, TrackKind kind, uint16_t device, uint64_t stream) noexcept;
   // The calling thread's Python stack, and its innermost open range; 0: none.
   uint32_t own_stack() noexcept;
   uint32_t own_range() noexcept;

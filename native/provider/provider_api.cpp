@@ -12,7 +12,7 @@ uint32_t string(const char* text, size_t bytes) noexcept {
   return Probe::get().string({text, bytes});
 }
 
-uint32_t track(uint32_t name, uint16_t kind, uint16_t device, uint64_t stream) noexcept {
+uint32_t track(uint32_t name, TrackKind kind, uint16_t device, uint64_t stream) noexcept {
   return Probe::get().track(name, kind, device, stream);
 }
 

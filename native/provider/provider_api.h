@@ -43,7 +43,7 @@ struct ProviderApi {
   // Ids of definitions; 0 if the arena is full (counted by the probe). All may be called by any
   // thread and take a short lock: keep what you got.
   uint32_t (*string)(const char* text, size_t bytes) noexcept;
-  uint32_t (*track)(uint32_t name, uint16_t kind, uint16_t device, uint64_t stream) noexcept;
+  uint32_t (*track)(uint32_t name, TrackKind kind, uint16_t device, uint64_t stream) noexcept;
   // The calling thread's Python stack now; 0 where there is none. Some 100 ns if it was seen
   // before.
   uint32_t (*stack)() noexcept;
@@ -61,6 +61,7 @@ enum Tier : uint32_t {
   kTierRecords = 2,   // T1 as far as the budget goes
   kTierNodes = 3,     // T1 with the nodes of graphs
   kTierOff = 4,       // nothing at all, torn down
+  kTierAll = 5,       // everything all the time, without a ceiling: for a short capture
 };
 
 // The probe of this process: Python's if it is loaded, else a core of our own that is started now.

@@ -36,6 +36,18 @@ class RingWriter {
   ClockKind clock() const noexcept { return clock_; }
   RingSlot* slot() const noexcept { return slot_; }
 
+  // For a writer that can wait: whether a record of this size would fit now, at the wrap too.
+  bool has_room(uint32_t bytes) noexcept {
+    if (head_ + bytes <= limit_) return true;
+    refresh_limit();
+    uint64_t wrap = (head_ | mask_) + 1;
+    uint64_t needed = head_ + bytes > wrap ? wrap + bytes : head_ + bytes;
+    bool fits = needed + (lost_.count != 0 ? sizeof(Gap) : 0) <= free_end_;
+    // A gap that is to be told first is told by the next write.
+    if (lost_.count != 0) limit_ = 0;
+    return fits;
+  }
+
   // Writes one record: T starts with a RecordHeader, whose size, type, id and ticks are set here.
   template <typename T>
   bool write(RecordType type, uint32_t id, const T& record) noexcept {

@@ -65,10 +65,12 @@ class Run:
 
 
 def job_environment(job: str, rate: float | None) -> dict[str, str]:
-    """What makes the job's Pythons start the probe and find this agent."""
+    """What makes the job's processes start the probe and find this agent."""
     from pilotlight.place import runtime_folder
+    from pilotlight.probe.providers import library_folder, provider_environment
 
     added = {
+        **provider_environment(os.environ, library_folder()),
         "PILOTLIGHT": "1",
         "PILOTLIGHT_JOB": job,
         "PILOTLIGHT_RUNTIME_DIR": runtime_folder(),

@@ -1,0 +1,113 @@
+// native/cuda/buffer_pool.cpp
+#include "cuda/buffer_pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+namespace pilotlight::cupti {
+
+bool BufferPool::open() noexcept {
+  if (memory_ != nullptr) return true;
+  void* memory = mmap(nullptr, kBuffers * kBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  memory_ = static_cast<uint8_t*>(memory);
+  // Page faults now and here rather than later in a launch.
+  for (size_t i = 0; i < kReady * kBytes; i += 4096) {
+    static_cast<volatile uint8_t*>(memory_)[i] = 0;
+  }
+  return true;
+}
+
+void BufferPool::request(bool must_give, uint8_t** data, size_t* bytes) noexcept {
+  *data = nullptr;
+  *bytes = 0;
+  for (uint32_t i = 0; memory_ != nullptr && i < kBuffers; i++) {
+    uint32_t expected = kFree;
+    if (entries_[i].state.load(std::memory_order_relaxed) != kFree) continue;
+    if (!entries_[i].state.compare_exchange_strong(expected, kOut, std::memory_order_acquire)) {
+      continue;
+    }
+    *data = memory_ + i * kBytes;
+    *bytes = kBytes;
+    return;
+  }
+  exhausted_.fetch_add(1, std::memory_order_relaxed);
+  if (!must_give) return;
+  auto* overflow = static_cast<Overflow*>(calloc(1, sizeof(Overflow)));
+  if (overflow == nullptr) return;
+  *data = overflow->data;
+  *bytes = kOverflowBytes;
+}
+
+bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
+                          size_t valid_bytes) noexcept {
+  if (data >= memory_ && data < memory_ + kBuffers * kBytes) {
+    Entry& entry = entries_[static_cast<size_t>(data - memory_) / kBytes];
+    uint32_t expected = kOut;
+    if (!entry.state.compare_exchange_strong(expected, kReturning)) return false;
+    entry.stream = stream;
+    entry.context = context;
+    entry.valid_bytes = valid_bytes < kBytes ? valid_bytes : kBytes;
+    entry.turn = turns_.fetch_add(1, std::memory_order_relaxed);
+    entry.state.store(kFull, std::memory_order_release);
+    return true;
+  }
+  auto* overflow = reinterpret_cast<Overflow*>(data - offsetof(Overflow, data));
+  overflow->context = context;
+  overflow->stream = stream;
+  overflow->valid_bytes = valid_bytes < kOverflowBytes ? valid_bytes : kOverflowBytes;
+  overflow->next = overflows_.load(std::memory_order_relaxed);
+  while (!overflows_.compare_exchange_weak(overflow->next, overflow, std::memory_order_release)) {
+  }
+  return true;
+}
+
+bool BufferPool::take(FullBuffer* full) noexcept {
+  Entry* oldest = nullptr;
+  for (Entry& entry : entries_) {
+    if (entry.state.load(std::memory_order_acquire) != kFull) continue;
+    if (oldest == nullptr || entry.turn < oldest->turn) oldest = &entry;
+  }
+  if (oldest != nullptr) {
+    auto place = static_cast<uint32_t>(oldest - entries_);
+    *full = {memory_ + place * kBytes, oldest->valid_bytes, oldest->context, oldest->stream, place};
+    return true;
+  }
+  // One reader only, so nothing can come back to the head between the two.
+  Overflow* overflow = overflows_.load(std::memory_order_acquire);
+  while (overflow != nullptr &&
+         !overflows_.compare_exchange_weak(overflow, overflow->next, std::memory_order_acquire)) {
+  }
+  if (overflow == nullptr) return false;
+  *full = {overflow->data, overflow->valid_bytes, overflow->context, overflow->stream, kOverflow};
+  return true;
+}
+
+void BufferPool::give_back(const FullBuffer& full) noexcept {
+  if (full.place == kOverflow) {
+    free(full.data - offsetof(Overflow, data));
+    return;
+  }
+  memset(full.data, 0, full.valid_bytes);
+  entries_[full.place].state.store(kFree, std::memory_order_release);
+}
+
+uint32_t BufferPool::out() const noexcept {
+  uint32_t count = 0;
+  for (const Entry& entry : entries_) {
+    count += entry.state.load(std::memory_order_relaxed) == kOut ? 1 : 0;
+  }
+  return count;
+}
+
+uint32_t BufferPool::full() const noexcept {
+  uint32_t count = 0;
+  for (const Entry& entry : entries_) {
+    count += entry.state.load(std::memory_order_relaxed) == kFull ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace pilotlight::cupti

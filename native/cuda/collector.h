@@ -1,0 +1,117 @@
+// native/cuda/collector.h: owns CUPTI in this process: takes it, collects in windows, lets go of
+// it.
+#pragma once
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "cuda/buffer_pool.h"
+#include "cuda/cupti_library.h"
+#include "cuda/decoder.h"
+#include "cuda/governor.h"
+#include "cuda/gpu_clock.h"
+#include "cuda/graph_nodes.h"
+#include "cuda/kernel_names.h"
+#include "cuda/launch_table.h"
+#include "cuda/launches.h"
+#include "provider/provider_api.h"
+
+namespace pilotlight::cupti {
+
+class Collector {
+ public:
+  // The one of this process; never destroyed.
+  static Collector& get() noexcept;
+
+  // From the driver's cuInit. Does as much as works here, and tells what does not.
+  void start(const ProviderApi* api) noexcept;
+  // At exit: what CUPTI still has is asked for, and waited for a little.
+  void finish() noexcept;
+  // Another tool wants CUPTI, or has let go of it. Any thread but CUPTI's own.
+  void yield(bool to_others) noexcept;
+  bool is_ours() const noexcept { return holds_.load(std::memory_order_acquire); }
+  Library& library() noexcept { return library_; }
+
+ private:
+  enum class Window { kNone, kOff, kOn };
+
+  Collector() noexcept;
+  static void* run(void* collector) noexcept;
+  static void callback(void* user, uint32_t domain, uint32_t id, const void* data) noexcept;
+  static void request(uint8_t** buffer, size_t* bytes, size_t* most) noexcept;
+  static void complete(Context context, uint32_t stream, uint8_t* buffer, size_t bytes,
+                       size_t valid_bytes) noexcept;
+  static void request2(uint8_t** buffer, size_t* bytes, size_t* most, void* info) noexcept;
+  static void complete2(uint8_t* buffer, size_t bytes, size_t valid_bytes, void* info) noexcept;
+  static void after_fork_in_child() noexcept;
+
+  // Under lock_.
+  bool take() noexcept;
+  void release(bool teardown) noexcept;
+  void begin_window(Window window, int64_t now_ns) noexcept;
+  void end_window(int64_t now_ns) noexcept;
+  void set_records(bool on, bool nodes) noexcept;
+
+  void loop() noexcept;
+  void turn(int64_t now_ns) noexcept;
+  void second(int64_t now_ns) noexcept;
+  void decode_all(int64_t patience_ns) noexcept;
+  void flush_for_exit() noexcept;
+  uint32_t wanted_tier() const noexcept;
+  int64_t window_ns(Window window) noexcept;
+  WindowFacts facts(int64_t now_ns) noexcept;
+  void resource(uint32_t id, const ResourceData& data) noexcept;
+  void missing(const char* reason) noexcept;
+  void count(const char* name, double value) noexcept;
+
+  const ProviderApi* api_ = nullptr;
+  Library library_;
+  BufferPool pool_;
+  LaunchTable table_;
+  GraphNodes nodes_;
+  KernelNames names_;
+  GpuClock clock_;
+  Launches launches_;
+  Decoder decoder_;
+  Governor governor_;
+
+  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;  // of CUPTI's state, below
+  std::atomic<bool> holds_{false};
+  std::atomic<bool> others_{false};    // somebody else wants it or has it
+  std::atomic<bool> finalize_{false};  // asked for: done by the next API call that ends
+  std::atomic<bool> forked_{false};
+  std::atomic<bool> finishing_{false};
+  bool has_clock_ = false;
+  bool has_graphs_ = false;
+  bool records_on_ = false;
+  bool launches_on_ = false;
+  bool nodes_on_ = false;
+  std::atomic<bool> saw_graph_{false};
+
+  // Of our thread.
+  sem_t wake_;
+  sem_t finished_;
+  double ticks_per_ns_ = 1;
+  ClockKind tick_kind_ = ClockKind::kMonotonic;
+  Window window_ = Window::kNone;
+  uint32_t tier_ = ~0u;
+  int64_t window_start_ns_ = 0;
+  uint64_t window_start_ticks_ = 0;
+  int64_t window_end_ns_ = 0;
+  int64_t next_second_ns_ = 0;
+  int64_t retry_ns_ = 0;
+  uint64_t launches_before_ = 0;
+  uint64_t cost_before_ = 0;
+  uint64_t overhead_before_ = 0;
+  uint64_t exhausted_before_ = 0;
+  uint64_t steps_before_ = 0;
+  uint32_t on_windows_ = 0;
+  uint64_t random_ = 1;
+  uint64_t shown_[16] = {};
+  char missing_[192] = {};
+};
+
+}  // namespace pilotlight::cupti

@@ -1,0 +1,233 @@
+// native/cuda/cupti_library.cpp
+#include "cuda/cupti_library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <initializer_list>
+
+namespace pilotlight::cupti {
+namespace {
+
+constexpr uint32_t kVersion12_9 = 28;
+constexpr uint32_t kVersion13_0 = 130000;
+constexpr uint32_t kVersion13_0U1 = 130001;
+constexpr uint32_t kVersion13_3 = 130300;
+
+struct Found {
+  char path[512];
+  char cudart[512];  // the CUDA runtime, if it is loaded: its libcupti lies in a folder nearby
+  uint32_t count;
+};
+
+const char* name_of(const char* path) noexcept {
+  const char* slash = strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+int look(dl_phdr_info* info, size_t, void* data) noexcept {
+  auto* found = static_cast<Found*>(data);
+  const char* path = info->dlpi_name;
+  if (path == nullptr) return 0;
+  if (strncmp(name_of(path), "libcupti.so", 11) == 0) {
+    // The first one counts: it was there before any other tool's.
+    if (found->count++ == 0) snprintf(found->path, sizeof(found->path), "%s", path);
+  } else if (strncmp(name_of(path), "libcudart.so", 12) == 0) {
+    snprintf(found->cudart, sizeof(found->cudart), "%s", path);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Facts facts_of(uint32_t version) noexcept {
+  Facts facts;
+  facts.version = version;
+  facts.takes_no_null = version < kVersion12_9;
+  facts.cannot_toggle = version >= kVersion13_0 && version < kVersion13_0U1;
+  facts.has_per_thread = version >= kVersion13_0;
+  return facts;
+}
+
+template <typename F>
+bool Library::get(const char* name, F* function) const noexcept {
+  *function = reinterpret_cast<F>(dlsym(library_, name));
+  return *function != nullptr;
+}
+
+void* Library::symbol(const char* name) const noexcept {
+  return library_ != nullptr ? dlsym(library_, name) : nullptr;
+}
+
+bool Library::try_load(const char* path) noexcept {
+  library_ = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) return false;
+  link_map* map = nullptr;
+  if (dlinfo(library_, RTLD_DI_LINKMAP, &map) == 0 && map->l_name != nullptr) path = map->l_name;
+  snprintf(path_, sizeof(path_), "%s", path);
+  copies_ = 1;
+  return true;
+}
+
+bool Library::find_loaded() noexcept {
+  Found found = {};
+  dl_iterate_phdr(look, &found);
+  copies_ = found.count;
+  if (found.count == 0) return false;
+  library_ = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD);
+  snprintf(path_, sizeof(path_), "%s", found.path);
+  return library_ != nullptr;
+}
+
+// The candidates one after the other, from where the last search stopped.
+bool Library::load() noexcept {
+  if (candidate_ == 0 && find_loaded()) {
+    candidate_ = kLastCandidate;
+    return true;
+  }
+  const char* chosen = getenv("PILOTLIGHT_CUPTI");
+  if (chosen != nullptr && chosen[0] != 0) {
+    bool first = candidate_ == 0;
+    candidate_ = kLastCandidate;
+    return first && try_load(chosen);
+  }
+  Found found = {};
+  dl_iterate_phdr(look, &found);
+  // site-packages/nvidia/cuda_runtime/lib/libcudart.so.12 -> site-packages/nvidia
+  for (int up = 0; up < 3; up++) {
+    char* slash = strrchr(found.cudart, '/');
+    if (slash != nullptr) *slash = 0;
+  }
+  // Beside the runtime that the program has loaded; then where the loader and CUDA's own installer
+  // look.
+  constexpr const char* kBeside[] = {"cuda_cupti/lib/libcupti.so.12",
+                                     "cuda_cupti/lib/libcupti.so.11.8", "cu13/lib/libcupti.so.13"};
+  constexpr const char* kNames[] = {"libcupti.so.13",
+                                    "libcupti.so.12",
+                                    "libcupti.so.11.8",
+                                    "libcupti.so",
+                                    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+                                    "/usr/local/cuda/lib64/libcupti.so"};
+  constexpr uint32_t kBesides = sizeof(kBeside) / sizeof(kBeside[0]);
+  constexpr uint32_t kAll = kBesides + sizeof(kNames) / sizeof(kNames[0]);
+  static_assert(kAll < kLastCandidate);
+  while (candidate_ < kAll) {
+    uint32_t i = candidate_++;
+    char path[600];
+    snprintf(path, sizeof(path), "%s/%s", found.cudart, i < kBesides ? kBeside[i] : "");
+    if (i < kBesides && found.cudart[0] == 0) continue;
+    if (try_load(i < kBesides ? path : kNames[i - kBesides])) return true;
+  }
+  candidate_ = kLastCandidate;
+  return false;
+}
+
+bool Library::open_next() noexcept {
+  if (candidate_ == kLastCandidate || is_subscribed()) return false;
+  dlclose(library_);
+  library_ = nullptr;
+  api_ = Api::kNone;
+  return open() == nullptr;
+}
+
+const char* Library::open() noexcept {
+  if (is_open()) return nullptr;
+  if (!load()) {
+    candidate_ = 0;
+    return "libcupti was not found; install it (pip install nvidia-cuda-cupti-cu12) or name it in "
+           "PILOTLIGHT_CUPTI";
+  }
+  bool v1 =
+      get("cuptiGetVersion", &version_) && get("cuptiGetTimestamp", &timestamp_) &&
+      get("cuptiUnsubscribe", &unsubscribe_) && get("cuptiEnableCallback", &enable_callback_) &&
+      get("cuptiActivityFlushAll", &flush_) && get("cuptiSubscribe", &subscribe_) &&
+      get("cuptiActivityRegisterCallbacks", &register_) && get("cuptiActivityEnable", &enable_) &&
+      get("cuptiActivityDisable", &disable_) && get("cuptiActivityGetNextRecord", &next_) &&
+      get("cuptiActivityGetNumDroppedRecords", &dropped_);
+  if (!v1) return "libcupti lacks functions that every version since 11 has";
+  get("cuptiActivitySetAttribute", &set_attribute_);
+  get("cuptiGetGraphNodeId", &graph_node_id_);
+  get("cuptiFinalize", &finalize_);
+  uint32_t version = 0;
+  if (version_(&version) != kSuccess) return "libcupti does not work here: no CUDA driver";
+  facts_ = facts_of(version);
+  if (version < 18) return "libcupti is older than CUDA 11.8";
+  // All or nothing: 13.0 exports cuptiSubscribe_v2 without the rest.
+  bool v2 = get("cuptiSubscribe_v2", &subscribe2_) &&
+            get("cuptiActivityRegisterCallbacks_v2", &register2_) &&
+            get("cuptiActivityEnable_v2", &enable2_) &&
+            get("cuptiActivityDisable_v2", &disable2_) &&
+            get("cuptiActivityGetNextRecord_v2", &next2_) &&
+            get("cuptiActivitySetAttribute_v2", &set_attribute2_) &&
+            get("cuptiActivityGetNumDroppedRecords_v2", &dropped2_);
+  api_ = v2 && version >= kVersion13_3 ? Api::kV2 : Api::kV1;
+  return nullptr;
+}
+
+Result Library::subscribe(Callback callback, void* user) noexcept {
+  other_[0] = 0;
+  if (api_ == Api::kV2) {
+    SubscriberParams params = {};
+    params.struct_bytes = sizeof(params);
+    params.name = "pilotlight";
+    params.old_name = other_;
+    params.old_name_bytes = sizeof(other_);
+    params.allow_multiple = 1;
+    Result result = subscribe2_(&subscriber_, callback, user, &params);
+    if (result == kSuccess) return result;
+    subscriber_ = nullptr;
+    // A driver before r610, or a first subscriber who wants to be alone: as with old versions.
+    api_ = Api::kV1;
+  }
+  Result result = subscribe_(&subscriber_, callback, user);
+  if (result != kSuccess) subscriber_ = nullptr;
+  return result;
+}
+
+Result Library::unsubscribe() noexcept {
+  Subscriber subscriber = subscriber_;
+  subscriber_ = nullptr;
+  return subscriber != nullptr ? unsubscribe_(subscriber) : kInvalidOperation;
+}
+
+Result Library::enable_callback(bool on, Domain domain, uint32_t id) noexcept {
+  return enable_callback_(on ? 1 : 0, subscriber_, domain, id);
+}
+
+Result Library::register_buffers(RequestBuffer request, CompleteBuffer complete,
+                                 RequestBuffer2 request2, CompleteBuffer2 complete2) noexcept {
+  return api_ == Api::kV2 ? register2_(subscriber_, request2, complete2)
+                          : register_(request, complete);
+}
+
+Result Library::enable(Kind kind) noexcept {
+  return api_ == Api::kV2 ? enable2_(subscriber_, kind, nullptr) : enable_(kind);
+}
+
+Result Library::disable(Kind kind) noexcept {
+  return api_ == Api::kV2 ? disable2_(subscriber_, kind, nullptr) : disable_(kind);
+}
+
+Result Library::set_attribute(Attribute attribute, size_t bytes, void* value) noexcept {
+  if (api_ == Api::kV2) return set_attribute2_(subscriber_, attribute, &bytes, value);
+  return set_attribute_ != nullptr ? set_attribute_(attribute, &bytes, value) : kUnknown;
+}
+
+Result Library::flush(uint32_t flags) noexcept { return flush_(flags); }
+
+Result Library::dropped(Context context, uint32_t stream, size_t* count) noexcept {
+  *count = 0;
+  return api_ == Api::kV2 ? dropped2_(subscriber_, context, stream, count)
+                          : dropped_(context, stream, count);
+}
+
+Result Library::graph_node_id(void* node, uint64_t* id) noexcept {
+  return graph_node_id_ != nullptr ? graph_node_id_(node, id) : kUnknown;
+}
+
+Result Library::finalize() noexcept { return finalize_ != nullptr ? finalize_() : kUnknown; }
+
+}  // namespace pilotlight::cupti

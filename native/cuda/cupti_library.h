@@ -1,0 +1,99 @@
+// native/cuda/cupti_library.h: the libcupti of this process, found at run time, whatever version.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/cupti_abi.h"
+
+namespace pilotlight::cupti {
+
+// V1 and V2 cannot be mixed in a process; V2 as a whole is there from 13.3 on only, 13.0 has a
+// part.
+enum class Api { kNone, kV1, kV2 };
+
+// What is known of versions and their faults; docs/gpu.md has the table with its sources.
+struct Facts {
+  uint32_t version = 0;         // CUPTI_API_VERSION: 18 is 11.8, 28 is 12.9, 130001 is 13.0
+  bool takes_no_null = true;    // crashes when no buffer is given (before 12.9)
+  bool cannot_toggle = false;   // disabling kernel records may deadlock (13.0 GA)
+  bool has_per_thread = false;  // a buffer per thread (13.0 on)
+};
+Facts facts_of(uint32_t version) noexcept;
+
+// Each call returns CUPTI's own result, kUnknown where the library has no such function.
+class Library {
+ public:
+  // nullptr, or in one line why there is none. Loads a library only if none is loaded yet.
+  const char* open() noexcept;
+  // This one does not work with the driver here: the next that can be found. False: there is none.
+  bool open_next() noexcept;
+  bool is_open() const noexcept { return api_ != Api::kNone; }
+  Api api() const noexcept { return api_; }
+  const Facts& facts() const noexcept { return facts_; }
+  const char* path() const noexcept { return path_; }
+  uint32_t copies() const noexcept { return copies_; }  // of libcupti in this process
+  // The library's own function, for whoever watches calls of others.
+  void* symbol(const char* name) const noexcept;
+
+  Result subscribe(Callback callback, void* user) noexcept;
+  Result unsubscribe() noexcept;
+  bool is_subscribed() const noexcept { return subscriber_ != nullptr; }
+  const char* other_subscriber() const noexcept { return other_; }
+  Result enable_callback(bool on, Domain domain, uint32_t id) noexcept;
+  Result register_buffers(RequestBuffer request, CompleteBuffer complete, RequestBuffer2 request2,
+                          CompleteBuffer2 complete2) noexcept;
+  Result enable(Kind kind) noexcept;
+  Result disable(Kind kind) noexcept;
+  Result set_attribute(Attribute attribute, size_t bytes, void* value) noexcept;
+  Result flush(uint32_t flags) noexcept;
+  Result next_record(uint8_t* buffer, size_t valid_bytes, Activity** record) noexcept {
+    return api_ == Api::kV2 ? next2_(subscriber_, buffer, valid_bytes, record)
+                            : next_(buffer, valid_bytes, record);
+  }
+  Result dropped(Context context, uint32_t stream, size_t* count) noexcept;
+  Result timestamp(uint64_t* ns) noexcept { return timestamp_(ns); }
+  Result graph_node_id(void* node, uint64_t* id) noexcept;
+  Result finalize() noexcept;
+
+ private:
+  bool find_loaded() noexcept;
+  bool load() noexcept;
+  bool try_load(const char* path) noexcept;
+  template <typename F>
+  bool get(const char* name, F* function) const noexcept;
+
+  static constexpr uint32_t kLastCandidate = 100;
+  uint32_t candidate_ = 0;
+  void* library_ = nullptr;
+  char path_[1024] = {};
+  uint32_t copies_ = 0;
+  Api api_ = Api::kNone;
+  Facts facts_;
+  Subscriber subscriber_ = nullptr;
+  char other_[64] = {};
+
+  Result (*version_)(uint32_t*) = nullptr;
+  Result (*timestamp_)(uint64_t*) = nullptr;
+  Result (*subscribe_)(Subscriber*, Callback, void*) = nullptr;
+  Result (*subscribe2_)(Subscriber*, Callback, void*, SubscriberParams*) = nullptr;
+  Result (*unsubscribe_)(Subscriber) = nullptr;
+  Result (*enable_callback_)(uint32_t, Subscriber, uint32_t, uint32_t) = nullptr;
+  Result (*register_)(RequestBuffer, CompleteBuffer) = nullptr;
+  Result (*register2_)(Subscriber, RequestBuffer2, CompleteBuffer2) = nullptr;
+  Result (*enable_)(uint32_t) = nullptr;
+  Result (*enable2_)(Subscriber, uint32_t, void*) = nullptr;
+  Result (*disable_)(uint32_t) = nullptr;
+  Result (*disable2_)(Subscriber, uint32_t, void*) = nullptr;
+  Result (*set_attribute_)(uint32_t, size_t*, void*) = nullptr;
+  Result (*set_attribute2_)(Subscriber, uint32_t, size_t*, void*) = nullptr;
+  Result (*flush_)(uint32_t) = nullptr;
+  Result (*next_)(uint8_t*, size_t, Activity**) = nullptr;
+  Result (*next2_)(Subscriber, uint8_t*, size_t, Activity**) = nullptr;
+  Result (*dropped_)(Context, uint32_t, size_t*) = nullptr;
+  Result (*dropped2_)(Subscriber, Context, uint32_t, size_t*) = nullptr;
+  Result (*graph_node_id_)(void*, uint64_t*) = nullptr;
+  Result (*finalize_)() = nullptr;
+};
+
+}  // namespace pilotlight::cupti

@@ -1,0 +1,241 @@
+// native/cuda/decoder.cpp
+#include "cuda/decoder.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+namespace pilotlight::cupti {
+namespace {
+
+// As PyTorch's profiler writes them, so that rules for its traces hold for recordings too.
+const char* const kCopies[] = {"HtoH", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                               "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+const char* const kMemories[] = {"Unknown", "Pageable", "Pinned", "Device",
+                                 "Array",   "Managed",  "Device", "Managed"};
+const char* const kSynchronizations[] = {"Synchronize", "Event Sync", "Stream Wait Event",
+                                         "Stream Sync", "Context Sync"};
+constexpr uint64_t kWholeDevice = ~0ull;
+constexpr uint64_t kMemoryTrack = ~0ull - 1;
+constexpr uint64_t kOverheadTrack = ~0ull - 2;
+
+}  // namespace
+
+bool Decoder::open(const ProviderApi* api) noexcept {
+  api_ = api;
+  uint32_t run = api->run->load(std::memory_order_relaxed);
+  if (run != run_) {
+    memset(tracks_, 0, sizeof(tracks_));
+    memset(copy_names_, 0, sizeof(copy_names_));
+    spare_ = {};
+    run_ = run;
+  }
+  return names_->open(api);
+}
+
+uint32_t Decoder::name(const char* text) noexcept { return api_->string(text, strlen(text)); }
+
+Decoder::TrackEntry* Decoder::track(uint32_t device, TrackKind kind, uint64_t stream) noexcept {
+  uint64_t key = (uint64_t{device} + 1) << 48 ^ static_cast<uint64_t>(kind) << 44 ^ stream;
+  uint32_t slot = static_cast<uint32_t>(key * 0x9e3779b97f4a7c15ull >> 48) & (kTracks - 1);
+  for (uint32_t i = 0; i < 16; i++, slot = (slot + 1) & (kTracks - 1)) {
+    if (tracks_[slot].key == key) return &tracks_[slot];
+    if (tracks_[slot].key != 0) continue;
+    char text[64];
+    if (stream == kMemoryTrack) {
+      snprintf(text, sizeof(text), "GPU %u memory", device);
+    } else if (stream == kOverheadTrack) {
+      snprintf(text, sizeof(text), "CUPTI overhead");
+    } else if (kind == TrackKind::kEngine) {
+      snprintf(text, sizeof(text), "GPU %u", device);
+    } else {
+      snprintf(text, sizeof(text), "GPU %u stream %llu", device,
+               static_cast<unsigned long long>(stream));
+    }
+    uint32_t id = api_->track(name(text), kind, static_cast<uint16_t>(device), stream);
+    tracks_[slot] = {key, id, 0};
+    return &tracks_[slot];
+  }
+  if (spare_.id == 0) spare_.id = api_->track(name("GPU, other streams"), TrackKind::kEngine, 0, 0);
+  return &spare_;
+}
+
+bool Decoder::wait_for_room() noexcept {
+  while (patience_ns_ > 0) {
+    timespec pause = {0, 500000};
+    nanosleep(&pause, nullptr);
+    patience_ns_ -= pause.tv_nsec;
+    if (ring_->has_room(sizeof(pilotlight::Activity))) return true;
+  }
+  return false;
+}
+
+void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
+                    uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept {
+  if (times.start == 0 || times.end == 0) {
+    counts_.zero_times++;
+    return;
+  }
+  uint64_t length_ns = times.end - times.start;
+  if (times.end < times.start) {
+    counts_.out_of_order++;
+    length_ns = 0;
+  } else if (times.start < track->last_start) {
+    counts_.out_of_order++;
+  }
+  track->last_start = times.start;
+  pilotlight::Activity activity = {};
+  activity.duration_ticks = clock_->length_ticks(length_ns);
+  activity.track = track->id;
+  activity.kind = static_cast<uint32_t>(kind);
+  activity.correlation = correlation;
+  activity.bytes = static_cast<int64_t>(bytes);
+  activity.detail = uint64_t{graph} << 32 | (node & 0xffffffff);
+  Origin origin = {0, 0};
+  // A node of a graph comes from where it was captured, not from where the graph is launched.
+  bool known = node != 0 && nodes_->find(node, &origin);
+  if (!known && !launches_->find(correlation, &origin)) counts_.without_origin++;
+  activity.stack = origin.stack;
+  activity.range = origin.range;
+  if (__builtin_expect(!ring_->has_room(sizeof(activity)), 0)) wait_for_room();
+  if (ring_->write_at(RecordType::kActivity, name, activity, clock_->ticks(times.start))) {
+    counts_.records++;
+  } else {
+    counts_.ring_full++;
+  }
+}
+
+void Decoder::kernel(const KernelRecord& record) noexcept {
+  device_of_[record.context % kContexts] = static_cast<uint16_t>(record.device);
+  write(ActivityKind::kKernel, names_->id(record.name),
+        track(record.device, TrackKind::kStream, record.stream), {record.start, record.end},
+        record.correlation, 0, record.graph_node, record.graph);
+}
+
+void Decoder::copy(uint8_t kind, uint8_t from, uint8_t to, const Times& times, uint32_t device,
+                   uint32_t stream, uint32_t correlation, uint64_t bytes, uint64_t node,
+                   uint32_t graph) noexcept {
+  uint32_t* known = &copy_names_[kind & 15][from & 7][to & 7];
+  if (*known == 0) {
+    char text[64];
+    const char* way = kind < sizeof(kCopies) / sizeof(kCopies[0]) ? kCopies[kind] : "?";
+    snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", way, kMemories[from & 7],
+             kMemories[to & 7]);
+    *known = name(text);
+  }
+  write(ActivityKind::kMemcpy, *known, track(device, TrackKind::kStream, stream), times,
+        correlation, bytes, node, graph);
+}
+
+void Decoder::synchronization(const SynchronizationRecord& record) noexcept {
+  uint32_t device = device_of_[record.context % kContexts];
+  // Of a whole context there is no stream.
+  bool whole = record.stream == 0xffffffff || record.type == 4;
+  TrackEntry* place = whole ? track(device, TrackKind::kEngine, kWholeDevice)
+                            : track(device, TrackKind::kStream, record.stream);
+  uint32_t type = record.type < 5 ? record.type : 0;
+  // A wait overlaps the work that it waits for: it does not count for the order of its stream.
+  uint64_t last_start = place->last_start;
+  place->last_start = 0;
+  write(ActivityKind::kSynchronization, name(kSynchronizations[type]), place,
+        {record.start, record.end}, record.correlation, 0, 0, 0);
+  place->last_start = last_start;
+}
+
+void Decoder::graph(const GraphTraceRecord& record) noexcept {
+  char text[32];
+  snprintf(text, sizeof(text), "CUDA graph %u", record.graph);
+  write(ActivityKind::kGraph, name(text), track(record.device, TrackKind::kStream, record.stream),
+        {record.start, record.end}, record.correlation, 0, 0, record.graph);
+}
+
+void Decoder::overhead(const OverheadRecord& record) noexcept {
+  const char* text = "CUPTI other";
+  switch (record.overhead) {
+    case 1 << 16:
+      text = "CUPTI buffer flush";
+      break;
+    case 2 << 16:
+      text = "CUPTI instrumentation";
+      break;
+    case 3 << 16:
+      text = "CUPTI resource";
+      break;
+    case 4 << 16:
+      text = "CUDA module loading";
+      break;
+    case 5 << 16:
+      text = "CUDA lazy function loading";
+      break;
+    case 6 << 16:
+      text = "CUDA command buffer full";
+      break;
+    case 7 << 16:
+      text = "CUPTI buffer request";
+      break;
+    default:
+      break;
+  }
+  if (record.end > record.start) counts_.overhead_ns += record.end - record.start;
+  write(ActivityKind::kOverhead, name(text), track(0, TrackKind::kEngine, kOverheadTrack),
+        {record.start, record.end}, 0, 0, 0, 0);
+}
+
+void Decoder::memory(const MemoryRecord& record) noexcept {
+  bool is_free = record.operation == 2;
+  write(is_free ? ActivityKind::kFree : ActivityKind::kAllocation,
+        name(is_free ? "free" : "allocation"),
+        track(record.device, TrackKind::kEngine, kMemoryTrack), {record.time, record.time},
+        record.correlation, record.bytes, 0, 0);
+}
+
+void Decoder::dispatch(const cupti::Activity* record) noexcept {
+  switch (record->kind) {
+    case kKernel:
+    case kConcurrentKernel:
+      return kernel(*reinterpret_cast<const KernelRecord*>(record));
+    case kMemcpy: {
+      const auto& r = *reinterpret_cast<const MemcpyRecord*>(record);
+      return copy(r.copy_kind, r.source_kind, r.target_kind, {r.start, r.end}, r.device, r.stream,
+                  r.correlation, r.bytes, r.graph_node, r.graph);
+    }
+    case kMemcpyPeer: {
+      const auto& r = *reinterpret_cast<const MemcpyPeerRecord*>(record);
+      return copy(r.copy_kind, r.source_kind, r.target_kind, {r.start, r.end}, r.device, r.stream,
+                  r.correlation, r.bytes, r.graph_node, r.graph);
+    }
+    case kMemset: {
+      const auto& r = *reinterpret_cast<const MemsetRecord*>(record);
+      return write(ActivityKind::kMemset, name("Memset (Device)"),
+                   track(r.device, TrackKind::kStream, r.stream), {r.start, r.end}, r.correlation,
+                   r.bytes, r.graph_node, r.graph);
+    }
+    case kSynchronization:
+      return synchronization(*reinterpret_cast<const SynchronizationRecord*>(record));
+    case kGraphTrace:
+      return graph(*reinterpret_cast<const GraphTraceRecord*>(record));
+    case kOverhead:
+      return overhead(*reinterpret_cast<const OverheadRecord*>(record));
+    case kMemory2:
+      return memory(*reinterpret_cast<const MemoryRecord*>(record));
+    default:
+      counts_.unknown++;
+  }
+}
+
+void Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept {
+  ring_ = ring;
+  patience_ns_ = patience_ns;
+  cupti::Activity* record = nullptr;
+  // Ends with kMaxLimitReached; any other error is the end of this buffer as well.
+  while (buffer.valid_bytes != 0 &&
+         library_->next_record(buffer.data, buffer.valid_bytes, &record) == kSuccess) {
+    dispatch(record);
+  }
+  size_t dropped = 0;
+  if (library_->dropped(buffer.context, buffer.stream, &dropped) == kSuccess) {
+    counts_.cupti_lost += dropped;
+  }
+}
+
+}  // namespace pilotlight::cupti

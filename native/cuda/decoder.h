@@ -1,0 +1,82 @@
+// native/cuda/decoder.h: from CUPTI's records to ours. Runs on our thread only.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/buffer_pool.h"
+#include "cuda/cupti_library.h"
+#include "cuda/gpu_clock.h"
+#include "cuda/graph_nodes.h"
+#include "cuda/kernel_names.h"
+#include "cuda/launch_table.h"
+#include "provider/provider_api.h"
+
+namespace pilotlight::cupti {
+
+struct DecodeCounts {
+  uint64_t records = 0;         // written
+  uint64_t ring_full = 0;       // had no room in the ring although we waited
+  uint64_t cupti_lost = 0;      // that CUPTI says it dropped
+  uint64_t zero_times = 0;      // without a start or an end, left out
+  uint64_t out_of_order = 0;    // ended before they began, or began before the last of their stream
+  uint64_t unknown = 0;         // of a kind that we did not ask for
+  uint64_t without_origin = 0;  // whose launch was not found any more
+  uint64_t overhead_ns = 0;     // of CUPTI, by its own records
+};
+
+class Decoder {
+ public:
+  Decoder(Library* library, GpuClock* clock, KernelNames* names, LaunchTable* launches,
+          GraphNodes* nodes) noexcept
+      : library_(library), clock_(clock), names_(names), launches_(launches), nodes_(nodes) {}
+
+  bool open(const ProviderApi* api) noexcept;
+
+  // Waits for the agent where the ring is full, at most `patience_ns` altogether.
+  void decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept;
+  const DecodeCounts& counts() const noexcept { return counts_; }
+
+ private:
+  static constexpr uint32_t kTracks = 1 << 10;
+  static constexpr uint32_t kContexts = 256;
+  struct TrackEntry {
+    uint64_t key;  // device + 1, kind and stream; 0: free
+    uint32_t id;
+    uint64_t last_start;
+  };
+  struct Times {
+    uint64_t start, end;
+  };
+
+  void kernel(const KernelRecord& record) noexcept;
+  void copy(uint8_t kind, uint8_t from, uint8_t to, const Times& times, uint32_t device,
+            uint32_t stream, uint32_t correlation, uint64_t bytes, uint64_t node,
+            uint32_t graph) noexcept;
+  void synchronization(const SynchronizationRecord& record) noexcept;
+  void graph(const GraphTraceRecord& record) noexcept;
+  void overhead(const OverheadRecord& record) noexcept;
+  void memory(const MemoryRecord& record) noexcept;
+  void write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
+             uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept;
+  void dispatch(const cupti::Activity* record) noexcept;
+  bool wait_for_room() noexcept;
+  TrackEntry* track(uint32_t device, TrackKind kind, uint64_t stream) noexcept;
+  uint32_t name(const char* text) noexcept;
+
+  Library* library_;
+  GpuClock* clock_;
+  KernelNames* names_;
+  LaunchTable* launches_;
+  GraphNodes* nodes_;
+  const ProviderApi* api_ = nullptr;
+  RingWriter* ring_ = nullptr;
+  int64_t patience_ns_ = 0;
+  uint32_t run_ = 0;
+  DecodeCounts counts_;
+  TrackEntry tracks_[kTracks] = {};
+  TrackEntry spare_ = {};  // for the streams for which the table has no room
+  uint16_t device_of_[kContexts] = {};
+  uint32_t copy_names_[16][8][8] = {};
+};
+
+}  // namespace pilotlight::cupti

@@ -1,0 +1,122 @@
+// native/cuda/governor.cpp
+#include "cuda/governor.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pilotlight::cupti {
+namespace {
+
+// Aims below the ceiling: what is not seen (CUPTI's way into a callback) needs room too.
+constexpr double kTarget = 0.7;
+// For a callback's way through CUPTI, which our own clock does not see. A guess, to be on the safe
+// side where no steps tell.
+constexpr double kDispatchNs = 40;
+// For one device record on the launching thread, while no steps tell. A guess as well.
+constexpr double kRecordNs = 300;
+constexpr double kMostRise = 1.6;
+constexpr uint32_t kLeastPairs = 3;
+constexpr double kFirstDuty = 0.1;
+constexpr double kStepsInWindow = 5;
+
+// Two-sided 95 % of Student's t, by degrees of freedom.
+double t_of(uint32_t freedom) noexcept {
+  constexpr double kTable[] = {12.71, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23,
+                               2.20,  2.18,  2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09, 2.08,
+                               2.07,  2.07,  2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04};
+  return freedom <= 30 ? kTable[freedom] : 1.96 + 2.4 / freedom;
+}
+
+}  // namespace
+
+double typical(double* values, uint32_t count) noexcept {
+  if (count == 0) return 0;
+  std::sort(values, values + count);
+  uint32_t cut = count / 4;
+  double sum = 0;
+  for (uint32_t i = cut; i < count - cut; i++) sum += values[i];
+  return sum / (count - 2 * cut);
+}
+
+Governor::Governor(const GovernorSettings& settings) noexcept : settings_(settings) {
+  plan_ = {kFirstDuty, true, 0, 0};
+  plan_.on_ns = static_cast<int64_t>(kFirstDuty * static_cast<double>(settings.period_ns));
+  plan_.off_ns = settings.period_ns - plan_.on_ns;
+}
+
+void Governor::compare(double on_ns, double off_ns) noexcept {
+  ratios_[compared_ % kKept] = on_ns / off_ns - 1;
+  compared_++;
+  estimate();
+}
+
+void Governor::estimate() noexcept {
+  uint32_t n = std::min(compared_, kKept);
+  overhead_.pairs = n;
+  if (n < kLeastPairs) return;
+  double sum = 0, squares = 0;
+  for (uint32_t i = 0; i < n; i++) sum += ratios_[i];
+  double mean = sum / n;
+  for (uint32_t i = 0; i < n; i++) squares += (ratios_[i] - mean) * (ratios_[i] - mean);
+  double error = std::sqrt(squares / (n - 1) / n);
+  overhead_.ratio = mean;
+  overhead_.low = mean - t_of(n - 1) * error;
+  overhead_.high = mean + t_of(n - 1) * error;
+}
+
+void Governor::observe(const WindowFacts& window) noexcept {
+  auto duration = static_cast<double>(std::max<int64_t>(window.duration_ns, 1));
+  if (window.launches_on && window.duration_ns > 0) {
+    double rate = static_cast<double>(window.launches) / duration;
+    double ratio = static_cast<double>(window.launch_cost_ns) / duration + rate * kDispatchNs;
+    // The newest counts for half, so that a storm is met within seconds.
+    launches_per_ns_ = has_rate_ ? (launches_per_ns_ + rate) / 2 : rate;
+    launch_ratio_ = has_rate_ ? (launch_ratio_ + ratio) / 2 : ratio;
+    has_rate_ = true;
+  }
+  if (window.step_ns > 0) step_ns_ = window.step_ns;
+  overrun_ = overrun_ || window.overrun;
+  if (window.on) {
+    on_ns_ = window.steps > 0 ? window.step_ns : 0;
+    cupti_ratio_ = (cupti_ratio_ + static_cast<double>(window.cupti_cost_ns) / duration) / 2;
+    return;
+  }
+  double off = window.steps > 0 ? window.step_ns : 0;
+  // An on window stands between two off windows: what drifts slowly cancels out.
+  if (on_ns_ > 0 && off > 0) {
+    compare(on_ns_, off_before_ns_ > 0 ? (off + off_before_ns_) / 2 : off);
+  }
+  off_before_ns_ = off;
+  decide();
+}
+
+// What device records cost while they are on, as far as it is known: on the careful side.
+double Governor::record_ratio() const noexcept {
+  double known = std::max(cupti_ratio_, 0.0);
+  if (overhead_.pairs < kLeastPairs) return std::max(known, launches_per_ns_ * kRecordNs);
+  double error = (overhead_.high - overhead_.ratio) / t_of(overhead_.pairs - 1);
+  return std::max({known, overhead_.ratio + error, 1e-5});
+}
+
+double Governor::spent_ratio() const noexcept {
+  double launches = plan_.launches_always ? launch_ratio_ : launch_ratio_ * plan_.duty;
+  return launches + record_ratio() * plan_.duty;
+}
+
+void Governor::decide() noexcept {
+  double target = settings_.ceiling_ratio * kTarget;
+  double records = std::max(record_ratio(), 1e-5);
+  // Launch callbacks all the time as long as they leave half of the budget to the records.
+  bool always = launch_ratio_ <= target / 2;
+  double duty = always ? (target - launch_ratio_) / records : target / (launch_ratio_ + records);
+  duty = std::min({duty, settings_.most_duty, plan_.duty * kMostRise});
+  if (overrun_) duty = std::min(duty, plan_.duty / 2);
+  overrun_ = false;
+  duty = std::max(duty, settings_.least_duty);
+  double on = std::max({duty * static_cast<double>(settings_.period_ns),
+                        static_cast<double>(settings_.least_on_ns), step_ns_ * kStepsInWindow});
+  double off = std::max(on * (1 - duty) / duty, step_ns_ * kStepsInWindow);
+  plan_ = {duty, always, static_cast<int64_t>(on), static_cast<int64_t>(off)};
+}
+
+}  // namespace pilotlight::cupti

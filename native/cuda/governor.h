@@ -1,0 +1,85 @@
+// native/cuda/governor.h: how much of the time device records are collected. Pure: no clock, no
+// CUPTI.
+//
+// Time is cut into cycles of an on window (device records) and an off window. Steps inside the two
+// are compared: the off windows are the control group, so what collection costs is measured all the
+// time. The share of on windows follows from that and from what launches cost, so that the whole
+// stays below the ceiling. Over budget it collects less; what was collected is kept.
+#pragma once
+
+#include <cstdint>
+
+namespace pilotlight::cupti {
+
+struct GovernorSettings {
+  double ceiling_ratio = 0.01;  // of step time, and of the launching threads' time
+  double most_duty = 0.9;       // the rest is the control group
+  double least_duty = 0.0005;
+  int64_t period_ns = 1000000000;  // of a cycle
+  int64_t least_on_ns = 10000000;
+};
+
+// What one window saw.
+struct WindowFacts {
+  bool on;           // with device records
+  bool launches_on;  // with launch callbacks
+  int64_t duration_ns;
+  uint32_t steps;  // that lie fully inside
+  double step_ns;  // their typical length; 0: none
+  uint64_t launches;
+  int64_t launch_cost_ns;  // of our callbacks, all threads together
+  int64_t cupti_cost_ns;   // that CUPTI itself reported
+  bool overrun;            // records were lost for lack of room
+};
+
+struct Plan {
+  double duty;           // share of time with device records
+  bool launches_always;  // also in off windows
+  int64_t on_ns, off_ns;
+};
+
+// By how much steps are longer with device records, with its 95 % interval.
+struct Overhead {
+  uint32_t pairs;  // of windows compared; fewer than 3: nothing is known yet
+  double ratio, low, high;
+};
+
+class Governor {
+ public:
+  explicit Governor(const GovernorSettings& settings) noexcept;
+
+  // At the end of each window, on and off alternating.
+  void observe(const WindowFacts& window) noexcept;
+  const Plan& plan() const noexcept { return plan_; }
+  const Overhead& overhead() const noexcept { return overhead_; }
+  // Of the launching threads' time: launch callbacks while they are on.
+  double launch_ratio() const noexcept { return launch_ratio_; }
+  // What all of it costs under the present plan, by the governor's own reckoning.
+  double spent_ratio() const noexcept;
+
+ private:
+  static constexpr uint32_t kKept = 64;
+  void compare(double on_ns, double off_ns) noexcept;
+  void estimate() noexcept;
+  void decide() noexcept;
+  double record_ratio() const noexcept;
+
+  GovernorSettings settings_;
+  Plan plan_;
+  Overhead overhead_ = {};
+  double ratios_[kKept] = {};
+  uint32_t compared_ = 0;
+  double off_before_ns_ = 0;  // typical step of the last off window
+  double on_ns_ = 0;          // and of the on window since
+  double step_ns_ = 0;
+  double launch_ratio_ = 0;
+  double launches_per_ns_ = 0;
+  double cupti_ratio_ = 0;
+  bool has_rate_ = false;
+  bool overrun_ = false;
+};
+
+// The mean of the middle half: a pause of the machine is neither group's fault. Sorts in place.
+double typical(double* values, uint32_t count) noexcept;
+
+}  // namespace pilotlight::cupti

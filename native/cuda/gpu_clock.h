@@ -1,0 +1,48 @@
+// native/cuda/gpu_clock.h: from CUPTI's nanoseconds to the ticks of our records.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/cupti_library.h"
+#include "ring/clock.h"
+
+namespace pilotlight::cupti {
+
+// One instant on both clocks, and how far off the pair may be.
+struct Anchor {
+  uint64_t ticks;
+  uint64_t gpu_ns;
+  uint64_t uncertainty_ns;
+};
+
+class GpuClock {
+ public:
+  // The best of many readings; false: CUPTI has no time to tell.
+  bool open(Library* library, ClockKind kind) noexcept;
+  // About once a second: a few readings, so that drift is followed and jumps are seen.
+  void check() noexcept;
+
+  uint64_t ticks(uint64_t gpu_ns) const noexcept {
+    auto delta = static_cast<double>(static_cast<int64_t>(gpu_ns - anchor_.gpu_ns));
+    return anchor_.ticks + static_cast<uint64_t>(static_cast<int64_t>(delta * ticks_per_ns_));
+  }
+  uint64_t length_ticks(uint64_t ns) const noexcept {
+    return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_);
+  }
+  double ticks_per_ns() const noexcept { return ticks_per_ns_; }
+  uint64_t uncertainty_ns() const noexcept { return anchor_.uncertainty_ns; }
+  uint64_t jumps() const noexcept { return jumps_; }
+
+ private:
+  bool read(int tries, Anchor* best) noexcept;
+  void measure_rate() noexcept;
+
+  Library* library_ = nullptr;
+  ClockKind kind_ = ClockKind::kMonotonic;
+  double ticks_per_ns_ = 1;
+  ClockPair first_ = {};
+  Anchor anchor_ = {};
+  uint64_t jumps_ = 0;
+};
+
+}  // namespace pilotlight::cupti

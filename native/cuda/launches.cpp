@@ -1,0 +1,157 @@
+// native/cuda/launches.cpp
+#include "cuda/launches.h"
+
+#include <string.h>
+
+namespace pilotlight::cupti {
+namespace {
+
+constexpr uint64_t kMaxSpentTicks = 20000;
+constexpr ActivityKind kLaunchKernel = ActivityKind::kKernel;
+constexpr ActivityKind kCopy = ActivityKind::kMemcpy;
+constexpr ActivityKind kSet = ActivityKind::kMemset;
+constexpr ActivityKind kWait = ActivityKind::kSynchronization;
+constexpr ActivityKind kGraph = ActivityKind::kGraph;
+
+// Also the driver's calls under the runtime's: Triton, TensorRT and cuBLAS call the driver
+// directly.
+constexpr LaunchApi kApis[] = {
+    {kDriver, 307, kLaunchKernel},   // cuLaunchKernel
+    {kDriver, 442, kLaunchKernel},   // cuLaunchKernel_ptsz
+    {kDriver, 652, kLaunchKernel},   // cuLaunchKernelEx
+    {kDriver, 653, kLaunchKernel},   // cuLaunchKernelEx_ptsz
+    {kDriver, 477, kLaunchKernel},   // cuLaunchCooperativeKernel
+    {kDriver, 478, kLaunchKernel},   // cuLaunchCooperativeKernel_ptsz
+    {kDriver, 514, kGraph},          // cuGraphLaunch
+    {kDriver, 515, kGraph},          // cuGraphLaunch_ptsz
+    {kDriver, 306, kCopy},           // cuMemcpyAsync
+    {kDriver, 418, kCopy},           // cuMemcpyAsync_ptsz
+    {kDriver, 277, kCopy},           // cuMemcpyHtoDAsync_v2
+    {kDriver, 421, kCopy},           // cuMemcpyHtoDAsync_v2_ptsz
+    {kDriver, 279, kCopy},           // cuMemcpyDtoHAsync_v2
+    {kDriver, 422, kCopy},           // cuMemcpyDtoHAsync_v2_ptsz
+    {kDriver, 281, kCopy},           // cuMemcpyDtoDAsync_v2
+    {kDriver, 276, kCopy},           // cuMemcpyHtoD_v2
+    {kDriver, 278, kCopy},           // cuMemcpyDtoH_v2
+    {kDriver, 216, kSet},            // cuMemsetD8Async
+    {kDriver, 220, kSet},            // cuMemsetD32Async
+    {kDriver, 126, kWait},           // cuStreamSynchronize
+    {kDriver, 440, kWait},           // cuStreamSynchronize_ptsz
+    {kDriver, 17, kWait},            // cuCtxSynchronize
+    {kDriver, 121, kWait},           // cuEventSynchronize
+    {kRuntime, 211, kLaunchKernel},  // cudaLaunchKernel
+    {kRuntime, 214, kLaunchKernel},  // cudaLaunchKernel_ptsz
+    {kRuntime, 430, kLaunchKernel},  // cudaLaunchKernelExC
+    {kRuntime, 431, kLaunchKernel},  // cudaLaunchKernelExC_ptsz
+    {kRuntime, 269, kLaunchKernel},  // cudaLaunchCooperativeKernel
+    {kRuntime, 270, kLaunchKernel},  // cudaLaunchCooperativeKernel_ptsz
+    {kRuntime, 311, kGraph},         // cudaGraphLaunch
+    {kRuntime, 312, kGraph},         // cudaGraphLaunch_ptsz
+    {kRuntime, 41, kCopy},           // cudaMemcpyAsync
+    {kRuntime, 225, kCopy},          // cudaMemcpyAsync_ptsz
+    {kRuntime, 31, kCopy},           // cudaMemcpy
+    {kRuntime, 51, kSet},            // cudaMemsetAsync
+    {kRuntime, 235, kSet},           // cudaMemsetAsync_ptsz
+    {kRuntime, 131, kWait},          // cudaStreamSynchronize
+    {kRuntime, 239, kWait},          // cudaStreamSynchronize_ptsz
+    {kRuntime, 165, kWait},          // cudaDeviceSynchronize
+    {kRuntime, 137, kWait},          // cudaEventSynchronize
+};
+
+}  // namespace
+
+struct Launches::PerThread {
+  uint64_t start_ticks;
+  uint64_t spent_ticks;  // in our enter, if this launch is timed
+  uint32_t turn;
+  uint32_t depth;
+  uint32_t stack;
+  uint32_t count;
+};
+
+static thread_local char per_thread_bytes[40] __attribute__((aligned(8)));
+
+void Launches::open(const ProviderApi* api, ClockKind clock) noexcept {
+  api_ = api;
+  clock_ = clock;
+  for (const LaunchApi& one : kApis) kinds_[one.domain][one.id] = static_cast<uint8_t>(one.kind);
+  for (auto& domain : names_) {
+    for (auto& name : domain) name.store(0, std::memory_order_relaxed);
+  }
+}
+
+Result Launches::enable(Library* library, bool on) noexcept {
+  turn_.fetch_add(1, std::memory_order_relaxed);
+  Result first = kSuccess;
+  for (const LaunchApi& one : kApis) {
+    Result result = library->enable_callback(on, one.domain, one.id);
+    // Versions differ in which calls there are.
+    if (result != kSuccess && result != kInvalidParameter && first == kSuccess) first = result;
+  }
+  return first;
+}
+
+uint32_t Launches::name_of(uint32_t domain, uint32_t id, const char* function) noexcept {
+  uint32_t name = names_[domain][id].load(std::memory_order_relaxed);
+  if (__builtin_expect(name == 0 && function != nullptr, 0)) {
+    name = api_->string(function, strnlen(function, kMaxStringBytes));
+    names_[domain][id].store(name, std::memory_order_relaxed);
+  }
+  return name;
+}
+
+void Launches::callback(uint32_t domain, uint32_t id, const CallbackData& data) noexcept {
+  if (domain > kRuntime || id >= kMaxId || !api_->collecting->load(std::memory_order_relaxed)) {
+    return;
+  }
+  static_assert(sizeof(PerThread) <= sizeof(per_thread_bytes));
+  auto* thread = reinterpret_cast<PerThread*>(per_thread_bytes);
+  uint32_t turn = turn_.load(std::memory_order_relaxed);
+  if (thread->turn != turn) {
+    thread->turn = turn;
+    thread->depth = 0;
+  }
+  if (data.site == kEnter) {
+    if (thread->depth++ == 0) {
+      enter(thread, domain, id, data);
+    } else {
+      // The driver's call inside the runtime's. Where it has a number of its own, the work may
+      // carry that one.
+      table_->put(data.correlation, {thread->stack, api_->range()});
+    }
+  } else if (thread->depth != 0 && --thread->depth == 0) {
+    leave(thread, domain, id, data);
+  }
+}
+
+void Launches::enter(PerThread* thread, uint32_t, uint32_t, const CallbackData& data) noexcept {
+  uint64_t start = ticks_of(clock_);
+  thread->start_ticks = start;
+  thread->stack = api_->stack();
+  table_->put(data.correlation, {thread->stack, api_->range()});
+  thread->spent_ticks = 0;
+  if (thread->count++ % kTimedOneIn == 0) thread->spent_ticks = ticks_of(clock_) - start;
+}
+
+void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
+                     const CallbackData& data) noexcept {
+  uint64_t now = ticks_of(clock_);
+  RingWriter* ring = api_->ring();
+  if (ring != nullptr) {
+    Launch launch = {};
+    launch.duration_ticks = now - thread->start_ticks;
+    launch.correlation = data.correlation;
+    launch.stack = thread->stack;
+    launch.kind = kinds_[domain][id];
+    ring->write_at(RecordType::kLaunch, name_of(domain, id, data.function), launch,
+                   thread->start_ticks);
+  }
+  if (thread->spent_ticks == 0) return;
+  uint64_t spent = thread->spent_ticks + (ticks_of(clock_) - now);
+  // Longer ones were preempted or interned a new stack, which is no cost of each launch.
+  if (spent > kMaxSpentTicks) spent = kMaxSpentTicks;
+  launches_.fetch_add(kTimedOneIn, std::memory_order_relaxed);
+  cost_ticks_.fetch_add(spent * kTimedOneIn, std::memory_order_relaxed);
+}
+
+}  // namespace pilotlight::cupti

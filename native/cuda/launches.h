@@ -1,0 +1,53 @@
+// native/cuda/launches.h: T0, what happens on the application's threads when they launch work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "cuda/cupti_library.h"
+#include "cuda/launch_table.h"
+#include "provider/provider_api.h"
+
+namespace pilotlight::cupti {
+
+// An API call that starts work or waits for it.
+struct LaunchApi {
+  Domain domain;
+  uint16_t id;
+  ActivityKind kind;
+};
+
+class Launches {
+ public:
+  static constexpr uint32_t kMaxId = 1024;
+  static constexpr uint32_t kTimedOneIn = 16;
+
+  explicit Launches(LaunchTable* table) noexcept : table_(table) {}
+  void open(const ProviderApi* api, ClockKind clock) noexcept;
+
+  // All of them, or none; by one thread at a time. The first error that is not "no such call".
+  Result enable(Library* library, bool on) noexcept;
+  // Called by CUPTI on the application's threads.
+  void callback(uint32_t domain, uint32_t id, const CallbackData& data) noexcept;
+
+  // Of all threads since the start, from every kTimedOneIn-th launch.
+  uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
+  uint64_t cost_ticks() const noexcept { return cost_ticks_.load(std::memory_order_relaxed); }
+
+ private:
+  struct PerThread;
+  uint32_t name_of(uint32_t domain, uint32_t id, const char* function) noexcept;
+  void enter(PerThread* thread, uint32_t domain, uint32_t id, const CallbackData& data) noexcept;
+  void leave(PerThread* thread, uint32_t domain, uint32_t id, const CallbackData& data) noexcept;
+
+  LaunchTable* table_;
+  const ProviderApi* api_ = nullptr;
+  ClockKind clock_ = ClockKind::kMonotonic;
+  std::atomic<uint32_t> turn_{1};  // of being enabled: an exit without its enter is not counted
+  std::atomic<uint64_t> launches_{0};
+  std::atomic<uint64_t> cost_ticks_{0};
+  uint8_t kinds_[3][kMaxId] = {};
+  std::atomic<uint32_t> names_[3][kMaxId] = {};
+};
+
+}  // namespace pilotlight::cupti

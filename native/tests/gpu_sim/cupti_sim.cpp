@@ -1,0 +1,689 @@
+// native/tests/gpu_sim/cupti_sim.cpp: libcupti, simulated, one library for each SIM_VERSION.
+//
+// SIM_VERSION is CUPTI_API_VERSION: 18 (11.8), 22 (12.4), 28 (12.9), 130000 (13.0), 130001 (13.0
+// update 1), 130100, 130401 (13.4). What the versions export and how long their records are differs
+// as in reality.
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <set>
+
+#include "cuda/cupti_abi.h"
+#include "sim.h"
+
+namespace abi = pilotlight::cupti;
+using gpu_sim::Call;
+using gpu_sim::GraphEvent;
+using gpu_sim::has_trap;
+using gpu_sim::Hooks;
+using gpu_sim::illegal;
+using gpu_sim::number_in;
+using gpu_sim::Work;
+
+namespace {
+
+constexpr uint32_t kVersion = SIM_VERSION;
+constexpr bool kHasV2 = kVersion >= 130300;
+constexpr bool kPerThread = kVersion >= 130000;
+constexpr bool kCrashesWithoutBuffer = kVersion < 28;
+constexpr uint32_t kClients = 4;
+constexpr uint32_t kMaxId = 1024;
+constexpr uint32_t kKinds = 64;
+constexpr uint32_t kLanes = 16;
+constexpr size_t kMaxPending = 4u << 20;
+
+constexpr size_t size_of(uint32_t kind) {
+  switch (kind) {
+    case abi::kKernel:
+    case abi::kConcurrentKernel:
+      return kVersion >= 130400 ? 240 : kVersion >= 130100 ? 224 : kVersion >= 130000 ? 216 : 208;
+    case abi::kMemcpy:
+      return kVersion >= 130000 ? 96 : 88;
+    case abi::kMemcpyPeer:
+      return kVersion >= 130000 ? 104 : 96;
+    case abi::kMemset:
+      return 88;
+    case abi::kSynchronization:
+      return kVersion >= 28 ? 56 : 40;
+    case abi::kGraphTrace:
+      return kVersion >= 28 ? 56 : 48;
+    case abi::kOverhead:
+      return kVersion >= 28 ? 56 : 40;
+    case abi::kMemory2:
+      return kVersion >= 130000 ? 128 : 120;
+    default:
+      return 0;
+  }
+}
+
+struct Buffer {
+  uint8_t* data = nullptr;
+  size_t bytes = 0, used = 0;
+};
+
+struct Lane {
+  std::deque<Work> pending;
+  Buffer buffer;
+};
+
+struct Client {
+  bool subscribed = false;
+  bool v2 = false;
+  abi::Callback callback = nullptr;
+  void* user = nullptr;
+  std::atomic<uint8_t> enabled[4][kMaxId] = {};
+  std::atomic<uint8_t> kinds[kKinds] = {};
+  abi::RequestBuffer request = nullptr;
+  abi::CompleteBuffer complete = nullptr;
+  abi::RequestBuffer2 request2 = nullptr;
+  abi::CompleteBuffer2 complete2 = nullptr;
+  bool zeroed = false;
+  std::atomic<uint64_t> dropped{0};
+  std::recursive_mutex mutex;
+  Lane lanes[kLanes];
+};
+
+Client clients[kClients];
+std::atomic<uint32_t> any[4][kMaxId];
+std::atomic<int> kernels_on{0};
+std::atomic<int> graphs_on{0};
+std::atomic<uint32_t> sub_busy{0};
+std::mutex out_mutex;
+std::set<uint8_t*> out;     // buffers with us
+std::set<uint8_t*> handed;  // back with the client, to be read
+std::atomic<uint64_t> works{0};
+std::atomic<bool> pumping{false};
+pid_t owner = 0;
+
+enum Inside { kNowhere, kApi, kResource, kBufferCallback };
+thread_local Inside inside = kNowhere;
+thread_local uint32_t lane_of_thread = ~0u;
+
+void check_process() {
+  if (owner == 0) owner = getpid();
+  if (owner != getpid()) illegal("a CUPTI call in a forked child");
+}
+
+uint64_t now() { return gpu_sim_now(); }
+
+double stretch_ratio() {
+  static const double value = number_in("PILOTLIGHT_SIM_STRETCH", 0);
+  return value;
+}
+
+void spin(double ns) {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  double end = double(t.tv_sec) * 1e9 + double(t.tv_nsec) + ns;
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &t);
+  } while (double(t.tv_sec) * 1e9 + double(t.tv_nsec) < end);
+}
+
+// Calls of the client's own code, with the mark of where we are.
+class Calling {
+ public:
+  explicit Calling(Inside where) : before_(inside) { inside = where; }
+  ~Calling() { inside = before_; }
+
+ private:
+  Inside before_;
+};
+
+bool request_buffer(Client* client, Buffer* buffer) {
+  uint8_t* data = nullptr;
+  size_t bytes = 0, most = 0;
+  {
+    Calling calling(kBufferCallback);
+    if (client->v2) {
+      size_t info = sizeof(size_t);
+      client->request2(&data, &bytes, &most, &info);
+    } else {
+      client->request(&data, &bytes, &most);
+    }
+  }
+  if (data == nullptr || bytes == 0) {
+    if (kCrashesWithoutBuffer) illegal("no buffer given: CUPTI before 12.9 crashes");
+    return false;
+  }
+  if (reinterpret_cast<uintptr_t>(data) % 8 != 0) illegal("a buffer that is not aligned to 8");
+  if (bytes < 1024) illegal("a buffer of less than 1 KiB");
+  std::lock_guard<std::mutex> lock(out_mutex);
+  if (!out.insert(data).second) illegal("a buffer given twice");
+  handed.erase(data);
+  if (client->zeroed) {
+    for (size_t i = 0; i < bytes; i += 64) {
+      if (data[i] != 0) illegal("a buffer promised to be zeroed is not");
+    }
+  }
+  *buffer = {data, bytes, 0};
+  return true;
+}
+
+void hand_over(Client* client, Buffer* buffer) {
+  if (buffer->data == nullptr) return;
+  {
+    std::lock_guard<std::mutex> lock(out_mutex);
+    if (out.erase(buffer->data) != 1) illegal("a buffer handed over that we do not have");
+    handed.insert(buffer->data);
+  }
+  Buffer full = *buffer;
+  *buffer = {};
+  Calling calling(kBufferCallback);
+  if (client->v2) {
+    size_t info[4] = {sizeof(info)};
+    client->complete2(full.data, full.bytes, full.used, info);
+  } else {
+    client->complete(nullptr, 0, full.data, full.bytes, full.used);
+  }
+}
+
+uint32_t kind_of(const Work& work) {
+  switch (work.kind) {
+    case gpu_sim::kKernel:
+      return abi::kConcurrentKernel;
+    case gpu_sim::kCopy:
+      return abi::kMemcpy;
+    case gpu_sim::kPeerCopy:
+      return abi::kMemcpyPeer;
+    case gpu_sim::kSet:
+      return abi::kMemset;
+    case gpu_sim::kSync:
+      return abi::kSynchronization;
+    case gpu_sim::kGraph:
+      return abi::kGraphTrace;
+    default:
+      return abi::kMemory2;
+  }
+}
+
+template <typename T>
+T* put(uint8_t* place, uint32_t kind) {
+  auto* record = reinterpret_cast<T*>(place);
+  record->kind = kind;
+  return record;
+}
+
+void write_record(uint8_t* place, uint32_t kind, const Work& work) {
+  switch (kind) {
+    case abi::kConcurrentKernel: {
+      auto* r = put<abi::KernelRecord>(place, kind);
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->completed = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->grid[0] = r->block[0] = 1;
+      r->correlation = work.correlation;
+      r->name = work.name;
+      r->graph_node = work.graph_node;
+      r->graph = work.graph;
+      return;
+    }
+    case abi::kMemcpy: {
+      auto* r = put<abi::MemcpyRecord>(place, kind);
+      r->copy_kind = uint8_t(work.copy_kind);
+      r->source_kind = work.copy_kind == 1 ? 1 : 3;
+      r->target_kind = work.copy_kind == 2 ? 1 : 3;
+      r->bytes = work.bytes;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+      r->graph_node = work.graph_node;
+      r->graph = work.graph;
+      return;
+    }
+    case abi::kMemcpyPeer: {
+      auto* r = put<abi::MemcpyPeerRecord>(place, kind);
+      r->copy_kind = 10;
+      r->source_kind = r->target_kind = 3;
+      r->bytes = work.bytes;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+      return;
+    }
+    case abi::kMemset: {
+      auto* r = put<abi::MemsetRecord>(place, kind);
+      r->bytes = work.bytes;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+      r->graph_node = work.graph_node;
+      r->graph = work.graph;
+      return;
+    }
+    case abi::kSynchronization: {
+      auto* r = put<abi::SynchronizationRecord>(place, kind);
+      r->type = work.sync_type;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->correlation = work.correlation;
+      r->context = work.context;
+      r->stream = work.stream;
+      return;
+    }
+    case abi::kGraphTrace: {
+      auto* r = put<abi::GraphTraceRecord>(place, kind);
+      r->correlation = work.correlation;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->graph = work.graph;
+      r->context = work.context;
+      r->stream = work.stream;
+      return;
+    }
+    default: {
+      auto* r = put<abi::MemoryRecord>(place, kind);
+      r->operation = work.kind == gpu_sim::kFree ? 2 : 1;
+      r->address = work.address;
+      r->bytes = work.bytes;
+      r->time = work.start_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+    }
+  }
+}
+
+// Moves what has ended into buffers; the caller holds the client.
+void pump(Client* client, Lane* lane, bool everything) {
+  uint64_t time = now();
+  while (!lane->pending.empty()) {
+    Work work = lane->pending.front();
+    if (!everything && work.end_ns > time) return;
+    uint32_t kind = kind_of(work);
+    size_t size = size_of(kind);
+    if (lane->buffer.data != nullptr && lane->buffer.used + size > lane->buffer.bytes) {
+      hand_over(client, &lane->buffer);
+    }
+    if (lane->buffer.data == nullptr && !request_buffer(client, &lane->buffer)) {
+      client->dropped++;
+      lane->pending.pop_front();
+      continue;
+    }
+    write_record(lane->buffer.data + lane->buffer.used, kind, work);
+    lane->buffer.used += size;
+    lane->pending.pop_front();
+  }
+}
+
+void* pump_all(void*) {
+  pthread_setname_np(pthread_self(), "cupti-sim");
+  while (true) {
+    timespec pause = {0, 2000000};
+    nanosleep(&pause, nullptr);
+    for (Client& client : clients) {
+      std::lock_guard<std::recursive_mutex> lock(client.mutex);
+      if (client.request == nullptr && client.request2 == nullptr) continue;
+      for (Lane& lane : client.lanes) pump(&client, &lane, false);
+    }
+  }
+}
+
+void start_pump() {
+  if (pumping.exchange(true)) return;
+  pthread_t thread;
+  pthread_create(&thread, nullptr, pump_all, nullptr);
+  pthread_detach(thread);
+}
+
+void on_call(Call* call, bool is_exit) {
+  if (call->domain > 2 || call->id >= kMaxId ||
+      any[call->domain][call->id].load(std::memory_order_acquire) == 0) {
+    return;
+  }
+  abi::CallbackData data = {};
+  data.site = is_exit ? abi::kExit : abi::kEnter;
+  data.function = call->function;
+  data.symbol = call->symbol;
+  data.correlation_data = &call->correlation_data;
+  data.correlation = call->correlation;
+  for (Client& client : clients) {
+    if (client.enabled[call->domain][call->id].load(std::memory_order_acquire) == 0) continue;
+    Calling calling(kApi);
+    client.callback(client.user, call->domain, call->id, &data);
+  }
+}
+
+void on_work(const Work* given) {
+  uint32_t kind = kind_of(*given);
+  if (given->kind == gpu_sim::kKernel && kernels_on.load() > 0) {
+    static const double cost_ns = number_in("PILOTLIGHT_SIM_RECORD_NS", 0);
+    if (cost_ns > 0) spin(cost_ns);
+  }
+  for (Client& client : clients) {
+    if (client.kinds[kind].load(std::memory_order_acquire) == 0) continue;
+    if (client.request == nullptr && client.request2 == nullptr) continue;
+    Work work = *given;
+    uint64_t number = ++works;
+    if (number % 100 == 0 && has_trap("zero_timestamps")) work.start_ns = work.end_ns = 0;
+    if (number % 50 == 1 && has_trap("out_of_order")) std::swap(work.start_ns, work.end_ns);
+    std::lock_guard<std::recursive_mutex> lock(client.mutex);
+    if (number % 1000 == 0 && has_trap("drop")) {
+      client.dropped++;
+      continue;
+    }
+    static std::atomic<uint32_t> threads{0};
+    if (lane_of_thread == ~0u) lane_of_thread = kPerThread ? threads++ % kLanes : 0;
+    Lane& lane = client.lanes[lane_of_thread];
+    if (lane.pending.size() >= kMaxPending / kLanes) {
+      client.dropped++;
+      continue;
+    }
+    // The trap of the real one: a buffer is asked for on the application's thread.
+    if (lane.buffer.data == nullptr) request_buffer(&client, &lane.buffer);
+    lane.pending.push_back(work);
+  }
+}
+
+void on_graph(const GraphEvent* event) {
+  for (Client& client : clients) {
+    if (client.enabled[abi::kResource][event->id].load() == 0) continue;
+    abi::GraphData graph = {};
+    graph.graph = event->graph;
+    graph.node = event->node;
+    graph.original_node = event->original_node;
+    abi::ResourceData data = {nullptr, event->graph, &graph};
+    Calling calling(kResource);
+    client.callback(client.user, abi::kResource, event->id, &data);
+  }
+}
+
+void on_resource(uint32_t id, void* context) {
+  for (Client& client : clients) {
+    if (client.enabled[abi::kResource][id].load() == 0) continue;
+    abi::ResourceData data = {context, context, nullptr};
+    Calling calling(kResource);
+    client.callback(client.user, abi::kResource, id, &data);
+  }
+}
+
+bool in_callback() { return inside != kNowhere; }
+double stretch() { return kernels_on.load() > 0 ? stretch_ratio() : 0; }
+bool traces_nodes() { return kernels_on.load() > 0 && graphs_on.load() == 0; }
+
+const Hooks hooks = {on_call, on_work, on_graph, on_resource, in_callback, stretch, traces_nodes};
+
+Client* client_of(void* subscriber) {
+  auto* client = static_cast<Client*>(subscriber);
+  if (client < clients || client >= clients + kClients || !client->subscribed) {
+    illegal("a subscriber that is none");
+  }
+  return client;
+}
+
+abi::Result add(void** subscriber, abi::Callback callback, void* user, bool v2, bool many) {
+  check_process();
+  if (subscriber == nullptr || callback == nullptr) return abi::kInvalidParameter;
+  if (has_trap("taken")) return abi::kMultipleSubscribers;
+  if (has_trap("privileges")) return abi::kInsufficientPrivileges;
+  if (has_trap("no_driver")) return abi::kNotInitialized;
+  static bool many_allowed = false;
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  uint32_t there = 0;
+  for (Client& client : clients) there += client.subscribed ? 1 : 0;
+  if (there > 0 && !(many && v2 && many_allowed)) return abi::kMultipleSubscribers;
+  // The first one decides.
+  if (there == 0) many_allowed = many;
+  for (Client& client : clients) {
+    if (client.subscribed) continue;
+    client.callback = callback;
+    client.user = user;
+    client.v2 = v2;
+    client.subscribed = true;
+    *subscriber = &client;
+    gpu_sim_attach(&hooks);
+    return abi::kSuccess;
+  }
+  return abi::kMultipleSubscribers;
+}
+
+void set_kind(Client* client, uint32_t kind, bool on) {
+  if (client->kinds[kind].exchange(on ? 1 : 0) == (on ? 1 : 0)) return;
+  if (kind == abi::kConcurrentKernel) kernels_on += on ? 1 : -1;
+  if (kind == abi::kGraphTrace) graphs_on += on ? 1 : -1;
+}
+
+abi::Result enable_kind(Client* client, uint32_t kind, bool on) {
+  check_process();
+  if (kind >= kKinds || (size_of(kind) == 0 && kind != abi::kOverhead)) return abi::kInvalidKind;
+  if (client->request == nullptr && client->request2 == nullptr) return abi::kUnknown;
+  if (inside == kBufferCallback) illegal("an activity switched inside a buffer callback");
+  if (on && has_trap("no_kernels") && kind == abi::kConcurrentKernel) return abi::kNotCompatible;
+  if (!on && kVersion == 130000 && kind == abi::kConcurrentKernel && client->kinds[kind] != 0) {
+    illegal("13.0 GA deadlocks when kernel records are disabled");
+  }
+  set_kind(client, kind, on);
+  return abi::kSuccess;
+}
+
+// V1 has no clients: the first entry stands for whoever registered last.
+Client* v1_client() { return &clients[0]; }
+
+abi::Result next(uint8_t* buffer, size_t valid, abi::Activity** record) {
+  if (buffer == nullptr || record == nullptr) return abi::kInvalidParameter;
+  {
+    std::lock_guard<std::mutex> lock(out_mutex);
+    if (handed.count(buffer) == 0) illegal("records read from a buffer that was not handed over");
+  }
+  uint8_t* at = buffer;
+  if (*record != nullptr) {
+    at = reinterpret_cast<uint8_t*>(*record);
+    if (at < buffer || at >= buffer + valid) illegal("a record of another buffer");
+    at += size_of((*record)->kind);
+  }
+  if (at >= buffer + valid) return abi::kMaxLimitReached;
+  *record = reinterpret_cast<abi::Activity*>(at);
+  if (size_of((*record)->kind) == 0) return abi::kInvalidKind;
+  return abi::kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+abi::Result cuptiGetVersion(uint32_t* version) {
+  *version = kVersion;
+  return has_trap("no_driver") && kVersion >= 130400 ? abi::kUnknown : abi::kSuccess;
+}
+
+abi::Result cuptiGetTimestamp(uint64_t* ns) {
+  if (has_trap("no_clock")) return abi::kNotInitialized;
+  *ns = now();
+  return abi::kSuccess;
+}
+
+abi::Result cuptiSubscribe(void** subscriber, abi::Callback callback, void* user) {
+  return add(subscriber, callback, user, false, false);
+}
+
+abi::Result cuptiUnsubscribe(void* subscriber) {
+  check_process();
+  if (inside == kBufferCallback || inside == kResource) {
+    illegal("cuptiUnsubscribe inside a buffer or resource callback");
+  }
+  Client* client = client_of(subscriber);
+  for (uint32_t domain = 1; domain < 4; domain++) {
+    for (uint32_t id = 0; id < kMaxId; id++) {
+      if (client->enabled[domain][id].exchange(0) != 0) any[domain][id]--;
+    }
+  }
+  if (client->v2) {
+    for (uint32_t kind = 0; kind < kKinds; kind++) set_kind(client, kind, false);
+    std::lock_guard<std::recursive_mutex> lock(client->mutex);
+    for (Lane& lane : client->lanes) {
+      pump(client, &lane, true);
+      hand_over(client, &lane.buffer);
+    }
+    client->request2 = nullptr;
+    client->complete2 = nullptr;
+  }
+  client->subscribed = false;
+  return abi::kSuccess;
+}
+
+abi::Result cuptiEnableCallback(uint32_t on, void* subscriber, uint32_t domain, uint32_t id) {
+  check_process();
+  Client* client = client_of(subscriber);
+  if (sub_busy.fetch_add(1) != 0) illegal("cuptiEnableCallback by two threads at once");
+  bool known = domain >= 1 && domain <= 3 && id < kMaxId;
+  if (known) {
+    uint8_t want = on != 0 ? 1 : 0;
+    uint8_t before = client->enabled[domain][id].exchange(want);
+    any[domain][id] += uint32_t(want) - uint32_t(before);
+  }
+  sub_busy.fetch_sub(1);
+  return known ? abi::kSuccess : abi::kInvalidParameter;
+}
+
+abi::Result cuptiActivityRegisterCallbacks(abi::RequestBuffer request,
+                                           abi::CompleteBuffer complete) {
+  check_process();
+  if (request == nullptr || complete == nullptr) return abi::kInvalidParameter;
+  if (has_trap("no_driver")) return abi::kSuccess;
+  v1_client()->request = request;
+  v1_client()->complete = complete;
+  gpu_sim_attach(&hooks);
+  start_pump();
+  return abi::kSuccess;
+}
+
+abi::Result cuptiActivityEnable(uint32_t kind) { return enable_kind(v1_client(), kind, true); }
+abi::Result cuptiActivityDisable(uint32_t kind) { return enable_kind(v1_client(), kind, false); }
+
+abi::Result cuptiActivitySetAttribute(uint32_t attribute, size_t* bytes, void* value) {
+  check_process();
+  if (bytes == nullptr || value == nullptr) return abi::kInvalidParameter;
+  if (attribute == abi::kZeroedOutBuffer) {
+    if (*bytes != 1) illegal("the attribute ZEROED_OUT_ACTIVITY_BUFFER has one byte");
+    v1_client()->zeroed = *static_cast<uint8_t*>(value) != 0;
+  }
+  return abi::kSuccess;
+}
+
+abi::Result cuptiActivityFlushAll(uint32_t flag) {
+  check_process();
+  if (inside == kBufferCallback) illegal("cuptiActivityFlushAll inside a buffer callback");
+  if (inside == kResource) illegal("cuptiActivityFlushAll inside a resource callback");
+  if (flag == 1 && has_trap("hang_flush")) {
+    while (true) pause();
+  }
+  for (Client& client : clients) {
+    std::lock_guard<std::recursive_mutex> lock(client.mutex);
+    if (client.request == nullptr && client.request2 == nullptr) continue;
+    for (Lane& lane : client.lanes) {
+      pump(&client, &lane, flag == 1);
+      if (lane.buffer.used > 0 || flag == 1) hand_over(&client, &lane.buffer);
+    }
+  }
+  return abi::kSuccess;
+}
+
+abi::Result cuptiActivityFlushPeriod(uint32_t) { return abi::kSuccess; }
+
+abi::Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, abi::Activity** record) {
+  return next(buffer, valid, record);
+}
+
+abi::Result cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* dropped) {
+  *dropped = v1_client()->dropped.exchange(0);
+  return abi::kSuccess;
+}
+
+abi::Result cuptiGetGraphNodeId(void* node, uint64_t* id) {
+  *id = gpu_sim_node_id(node);
+  return abi::kSuccess;
+}
+
+abi::Result cuptiFinalize() {
+  check_process();
+  if (inside == kBufferCallback || inside == kResource) {
+    illegal("cuptiFinalize inside a buffer or resource callback");
+  }
+  uint32_t there = 0;
+  for (Client& client : clients) there += client.subscribed ? 1 : 0;
+  if (there > 0) return abi::kSuccess;  // does nothing while others are there
+  for (uint32_t kind = 0; kind < kKinds; kind++) set_kind(v1_client(), kind, false);
+  std::lock_guard<std::recursive_mutex> lock(v1_client()->mutex);
+  for (Lane& lane : v1_client()->lanes) {
+    if (v1_client()->complete != nullptr) hand_over(v1_client(), &lane.buffer);
+    lane.pending.clear();
+  }
+  v1_client()->request = nullptr;
+  v1_client()->complete = nullptr;
+  gpu_sim_attach(nullptr);
+  return abi::kSuccess;
+}
+
+#if SIM_VERSION >= 130000
+// 13.0 exports this one alone.
+abi::Result cuptiSubscribe_v2(void** subscriber, abi::Callback callback, void* user,
+                              abi::SubscriberParams* params) {
+  if (params != nullptr && params->struct_bytes != sizeof(abi::SubscriberParams)) {
+    illegal("CUpti_SubscriberParams with a wrong structSize");
+  }
+  bool many = params != nullptr && params->allow_multiple != 0;
+  if (many && !kHasV2) return abi::kMultipleSubscribers;
+  return add(subscriber, callback, user, true, many);
+}
+#endif
+
+#if SIM_VERSION >= 130300
+abi::Result cuptiActivityRegisterCallbacks_v2(void* subscriber, abi::RequestBuffer2 request,
+                                              abi::CompleteBuffer2 complete) {
+  Client* client = client_of(subscriber);
+  if (!client->v2) return abi::kNotCompatible;
+  client->request2 = request;
+  client->complete2 = complete;
+  start_pump();
+  return abi::kSuccess;
+}
+
+abi::Result cuptiActivityEnable_v2(void* subscriber, uint32_t kind, void*) {
+  return enable_kind(client_of(subscriber), kind, true);
+}
+
+abi::Result cuptiActivityDisable_v2(void* subscriber, uint32_t kind, void*) {
+  return enable_kind(client_of(subscriber), kind, false);
+}
+
+abi::Result cuptiActivityGetNextRecord_v2(void* subscriber, uint8_t* buffer, size_t valid,
+                                          abi::Activity** record) {
+  client_of(subscriber);
+  return next(buffer, valid, record);
+}
+
+abi::Result cuptiActivitySetAttribute_v2(void* subscriber, uint32_t attribute, size_t* bytes,
+                                         void* value) {
+  Client* client = client_of(subscriber);
+  if (attribute == abi::kZeroedOutBuffer) client->zeroed = *static_cast<uint8_t*>(value) != 0;
+  return *bytes == 1 ? abi::kSuccess : abi::kInvalidParameter;
+}
+
+abi::Result cuptiActivityGetNumDroppedRecords_v2(void* subscriber, void*, uint32_t,
+                                                 size_t* dropped) {
+  *dropped = client_of(subscriber)->dropped.exchange(0);
+  return abi::kSuccess;
+}
+#endif
+
+}  // extern "C"
