@@ -108,7 +108,13 @@ void Collector::start(const ProviderApi* api) noexcept {
   random_ = static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC)) | 1;
   if (!pool_.open()) return missing("no memory for CUPTI's buffers");
   pthread_mutex_lock(&lock_);
-  take();
+  tier_ = wanted_tier();
+  if (take()) {
+    // On from the first launch: what CUPTI prepares when records are first asked for, it prepares
+    // now and not in the middle of the work.
+    bool on = has_clock_ && tier_ != kTierLaunches;
+    begin_window(on ? Window::kOn : Window::kOff, clock_ns(CLOCK_MONOTONIC));
+  }
   pthread_mutex_unlock(&lock_);
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
 

@@ -106,8 +106,8 @@ double Governor::spent_ratio() const noexcept {
 void Governor::decide() noexcept {
   double target = settings_.ceiling_ratio * kTarget;
   double records = std::max(record_ratio(), 1e-5);
-  // Launch callbacks all the time as long as they leave half of the budget to the records.
-  bool always = launch_ratio_ <= target / 2;
+  // Launch callbacks all the time as long as they leave something of the budget to the records.
+  bool always = launch_ratio_ <= target * 0.8;
   double duty = always ? (target - launch_ratio_) / records : target / (launch_ratio_ + records);
   duty = std::min({duty, settings_.most_duty, plan_.duty * kMostRise});
   if (overrun_) duty = std::min(duty, plan_.duty / 2);

@@ -1,0 +1,97 @@
+"""From a launch on the simulated GPU to the recording: every record, and who caused it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.gpu.conftest import RunGpuJob
+
+_LOOP = """
+gpu = Gpu()
+def forward():
+    gpu.kernel("gemm", 20_000)
+    gpu.kernel("_ZN2at6native10add_kernelIfEEvi", 5_000)
+def backward():
+    gpu.runtime_kernel("gemm_backward", 30_000, stream=1)
+for _ in range(100):
+    gpu.copy("h2d", 1 << 20)
+    forward()
+    backward()
+    gpu.fill(4096)
+    gpu.sync()
+    gpu.sync(1)
+print(gpu.stats())
+"""
+
+
+@pytest.mark.parametrize("version", [18, 22, 28, 130001, 130100, 130401])
+def test_every_record_arrives_with_every_version_of_cupti(gpu_job: RunGpuJob, version: int) -> None:
+    done = gpu_job(_LOOP, cupti=version)
+    assert done.code == 0, done.err
+    found = done.rows("activities")
+    assert found["gemm"] == found["gemm_backward"] == 100
+    assert found["void at::native::add_kernel<float>(int)"] == 100
+    assert found["Memcpy HtoD (Pageable -> Device)"] == found["Memset (Device)"] == 100
+    assert found["Stream Sync"] == 200
+    assert done.rows("launches") == {
+        "cuLaunchKernel": 200,
+        "cudaLaunchKernel": 100,
+        "cuMemcpyHtoDAsync_v2": 100,
+        "cuMemsetD8Async": 100,
+        "cuStreamSynchronize": 200,
+    }
+    assert done.marks("gpu/taken") == [version]
+
+
+def test_a_kernel_leads_to_the_python_code_that_launched_it(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(_LOOP)
+    recording = done.recording
+    activities = recording.detail("activities")
+    nodes = recording.calls.find(activities["process"], activities["stack"])
+    functions: dict[str, set[str]] = {}
+    for name, node in zip(done.names("activities"), nodes.tolist(), strict=True):
+        path = {frame.function for frame in recording.calls.path(node)}
+        functions[name] = functions.get(name, set()) | path
+    assert {"<module>", "forward"} <= functions["gemm"]
+    assert "backward" in functions["gemm_backward"]
+    assert "backward" not in functions["gemm"]
+
+
+def test_times_are_those_of_the_simulated_device(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(_LOOP)
+    activities = done.recording.detail("activities")
+    names = np.array(done.names("activities"))
+    assert np.median(activities["duration_ns"][names == "gemm"]) == pytest.approx(20_000, abs=5)
+    launches = done.recording.detail("launches")
+    begun = dict(zip(launches["correlation"].tolist(), launches["start_ns"].tolist(), strict=True))
+    kernels = names == "gemm"
+    # No kernel begins before it is launched: the clocks agree to within their uncertainty.
+    for number, start in zip(
+        activities["correlation"][kernels].tolist(),
+        activities["start_ns"][kernels].tolist(),
+        strict=True,
+    ):
+        assert start > begun[number] - 2_000
+
+
+def test_a_program_without_python_is_recorded_too(gpu_job: RunGpuJob, simulator: Path) -> None:
+    done = gpu_job([str(simulator / "storm"), "2000", "1"])
+    assert done.code == 0, done.err
+    launched = int(done.out.split('"launches": ')[1].split(",")[0])
+    found = done.rows("activities")
+    assert sum(found.values()) == launched + 1  # the last is the wait at its end
+    assert done.rows("launches")["cuLaunchKernel"] == launched
+
+
+def test_a_process_that_does_not_touch_cuda_makes_no_call_of_cupti(gpu_job: RunGpuJob) -> None:
+    done = gpu_job("print(any('cupti' in line for line in open('/proc/self/maps')))")
+    assert done.out.strip() == "False"
+    assert not [name for name in done.rows("marks") if name.startswith("gpu/")]
+
+
+def test_nothing_is_collected_when_it_is_turned_off(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(_LOOP, PILOTLIGHT_GPU="off")
+    assert done.code == 0
+    assert not done.rows("activities") and not done.rows("launches")
