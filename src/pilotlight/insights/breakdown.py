@@ -87,7 +87,7 @@ def timeline(trace: Trace) -> Timeline | None:
         return None
     is_copy = spans.kind != Kind.KERNEL
     collective = np.zeros(len(trace.names), np.bool_)
-    for number in np.unique(spans.name[~is_copy]):
+    for number in np.flatnonzero(np.bincount(spans.name[~is_copy])):
         collective[number] = category(trace.names[number]) is Category.COMMUNICATION
     communicates = collective[spans.name]
     communication = _union(spans.take(communicates & ~is_copy))

@@ -18,6 +18,7 @@ _TYPE_BYTES = {
     "float": 4, "float32": 4, "long": 8, "int64": 8, "double": 8, "float64": 8,
 }  # fmt: skip
 _MOST_ELEMENTS = 1 << 48
+MOST_FLAGS = 8_000_000
 Arguments = Mapping[str, Argument]
 
 
@@ -138,12 +139,27 @@ def _column(key: str, spans: Spans, arguments: Arguments, rows: Any) -> Int64:
 
 def _groups(*columns: Any) -> tuple[Int64, Int64]:
     """A row of each distinct combination, and the number of its combination for each row."""
-    group = np.zeros(len(columns[0]), np.int64)
+    rows = len(columns[0])
+    group, count = np.zeros(rows, np.int64), 1
     for column in columns:
-        values, place = np.unique(column, return_inverse=True)
-        _, group = np.unique(group * len(values) + place, return_inverse=True)
-    _, firsts = np.unique(group, return_index=True)
+        place, values = _numbered(column.astype(np.int64) - NONE)
+        group, count = _numbered(group * values + place)
+    firsts = np.empty(count if rows else 0, np.int64)
+    firsts[group[::-1]] = np.arange(rows - 1, -1, -1)
     return firsts, group
+
+
+def _numbered(values: Int64) -> tuple[Int64, int]:
+    """Values from 0 as numbers without holes, in their order, and how many there are."""
+    most = int(values.max(initial=0))
+    if most > MOST_FLAGS:
+        found, numbers = np.unique(values, return_inverse=True)
+        return numbers, len(found)
+    # Without sorting, which would take most of the time of reading.
+    flags = np.zeros(most + 1, np.bool_)
+    flags[values] = True
+    number_of = np.cumsum(flags) - 1
+    return number_of[values], int(number_of[-1]) + 1
 
 
 def _decoded(text: str) -> Any:
