@@ -52,8 +52,7 @@ uint32_t Interner::add(std::string_view text) {
   for (size_t i = h & mask;; i = (i + 1) & mask) {
     if (slots_[i] == 0) return insert(text, h);
     const Entry& entry = entries_[slots_[i] - 1];
-    if (entry.hash == h && entry.length == text.size() &&
-        std::memcmp(characters_.data() + entry.offset, text.data(), text.size()) == 0) {
+    if (entry.hash == h && text == characters_of(entry)) {
       return entry.number;
     }
   }
@@ -114,9 +113,13 @@ void Interner::grow() {
   }
 }
 
-std::string_view Interner::text(uint32_t number) const {
-  const Entry& entry = entries_[entry_of_[number]];
+std::string_view Interner::characters_of(const Entry& entry) const {
+  if (entry.length == 0) return {};
   return {characters_.data() + entry.offset, entry.length};
+}
+
+std::string_view Interner::text(uint32_t number) const {
+  return characters_of(entries_[entry_of_[number]]);
 }
 
 }  // namespace pilotlight::scan

@@ -30,6 +30,7 @@ class Interner {
     uint32_t number;  // its own, or that of the text which stands for this one
     uint64_t hash;
   };
+  std::string_view characters_of(const Entry& entry) const;
   uint64_t hash(std::string_view text) const;
   uint32_t insert(std::string_view text, uint64_t hash);
   uint32_t full();

@@ -192,12 +192,9 @@ Outcome skip_brackets(Cursor* c) {
   for (const char* p = c->at; p < c->end; p++) {
     switch (*p) {
       case '"':
-        for (p++;; p++) {
-          p = special(p, c->end);
-          if (p == c->end) return Outcome::kEnd;
-          if (*p == '"') break;
-          p++;
-        }
+        p = special(p + 1, c->end);
+        while (p < c->end && *p == '\\') p = special(p + 2, c->end);
+        if (p == c->end) return Outcome::kEnd;
         break;
       case '{':
       case '[':

@@ -15,6 +15,15 @@ const char* reason_of(Outcome outcome) {
   return outcome == Outcome::kDeep ? "nested too deeply" : "no JSON";
 }
 
+// Commas that are missing or too many do no harm between events.
+void skip_separators(Cursor* c) {
+  skip_space(c);
+  while (c->at < c->end && *c->at == ',') {
+    c->at++;
+    skip_space(c);
+  }
+}
+
 }  // namespace
 
 void Scanner::feed(std::string_view block) {
@@ -118,9 +127,7 @@ bool Scanner::start() {
 
 bool Scanner::member(bool last) {
   Cursor c = cursor();
-  skip_space(&c);
-  if (c.at < c.end && *c.at == ',') c.at++;
-  skip_space(&c);
+  skip_separators(&c);
   used(c.at);
   if (c.at == c.end) return false;
   if (*c.at == '}') {
@@ -167,10 +174,7 @@ bool Scanner::member(bool last) {
 bool Scanner::element(bool last) {
   Cursor c = cursor();
   for (;;) {
-    while (c.at < c.end &&
-           (*c.at == ',' || *c.at == ' ' || *c.at == '\n' || *c.at == '\r' || *c.at == '\t')) {
-      c.at++;
-    }
+    skip_separators(&c);
     used(c.at);
     if (c.at == c.end || table.is_full()) return false;
     if (*c.at != '{') break;

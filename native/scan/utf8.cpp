@@ -54,6 +54,10 @@ bool is_utf8(std::string_view text) {
 }
 
 void append_utf8(std::string_view text, std::string* out) {
+  if (is_utf8(text)) {
+    out->append(text);
+    return;
+  }
   while (!text.empty()) {
     size_t bad;
     size_t length = character(text, &bad);

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of native/drain for a short while; `make fuzz` runs it for long."""
+"""Coverage-guided fuzzing of native/drain and native/scan for a short while; `make fuzz` is longer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SECONDS = 90
 FUZZER = ["-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
 
 
-def fuzz(run: Run, fuzzer: Path, folder: Path, seconds: int) -> Any:
+def fuzz(run: Run, fuzzer: Path, folder: Path, seconds: int, *more: object) -> Any:
     found = folder / "found"
     found.mkdir()
     return run(
@@ -30,7 +30,7 @@ def fuzz(run: Run, fuzzer: Path, folder: Path, seconds: int) -> Any:
         "-timeout=20",
         f"-artifact_prefix={folder}/",
         found,
-        CORPUS,
+        *(more or (CORPUS,)),
     )
 
 
@@ -39,6 +39,17 @@ def test_no_segment_harms_the_reader(
     program: Program, run: Run, tmp_path: Path, target: str
 ) -> None:
     done = fuzz(run, program(target, "clang++"), tmp_path, SECONDS)
+    assert done.returncode == 0, done.stderr[-4000:]
+    runs = re.search(r"Done (\d+) runs", done.stderr)
+    assert runs is not None and int(runs[1]) > 1000
+
+
+def test_no_trace_harms_the_scanner_however_it_is_cut(
+    program: Program, run: Run, tmp_path: Path
+) -> None:
+    folder = CORPUS.parent
+    words, seeds = f"-dict={folder / 'scan_fuzz.dict'}", folder / "scan_corpus"
+    done = fuzz(run, program("scan_fuzz", "clang++"), tmp_path, SECONDS, words, seeds)
     assert done.returncode == 0, done.stderr[-4000:]
     runs = re.search(r"Done (\d+) runs", done.stderr)
     assert runs is not None and int(runs[1]) > 1000
