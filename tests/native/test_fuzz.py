@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of native/drain and native/scan for a short while; `make fuzz` is longer."""
+"""Coverage-guided fuzzing of the native readers for a short while; `make fuzz` runs it for long."""
 
 from __future__ import annotations
 

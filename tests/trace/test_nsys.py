@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pilotlight.errors import FormatError
-from pilotlight.trace.nsys import read_nsys
+from pilotlight.trace.reader import read_sqlite
 from pilotlight.trace.trace import Kind
 
 PROCESS = 0x1000000000000 | (77 << 24)
@@ -33,7 +33,7 @@ def test_a_schema_with_fewer_columns_is_read(tmp_path: Path) -> None:
         f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 9, 0, 7, 3, {PROCESS}, 1)",
         f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ('x', 9, 0, 7, 3, {PROCESS}, 1)",
     )
-    (trace,) = read_nsys(path)
+    (trace,) = read_sqlite(path)
     assert [trace.names[n] for n in trace.spans.name] == ["gemm"]
     assert trace.spans.duration_ns[0] == 4
     assert trace.problems[0].text == "1 spans without a start or an end left out"
@@ -42,24 +42,24 @@ def test_a_schema_with_fewer_columns_is_read(tmp_path: Path) -> None:
 def test_an_sqlite_file_of_another_tool_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.sqlite", "CREATE TABLE notes (id INTEGER)")
     with pytest.raises(FormatError, match="of another tool"):
-        read_nsys(path)
+        read_sqlite(path)
 
 
 def test_an_export_without_events_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.sqlite", "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER)")
     with pytest.raises(FormatError, match="without any event"):
-        read_nsys(path)
+        read_sqlite(path)
 
 
 def test_reading_leaves_no_file_beside_the_export(tmp_path: Path, shared_data: Path) -> None:
     path = tmp_path / "a.sqlite"
     path.write_bytes((shared_data / "nsys" / "h100_2gpu_1s.sqlite").read_bytes())
-    read_nsys(path)
+    read_sqlite(path)
     assert [p.name for p in tmp_path.iterdir()] == ["a.sqlite"]
 
 
 def test_the_offload_export_has_its_two_processes(shared_data: Path) -> None:
-    traces = read_nsys(shared_data / "nsys" / "h100_2gpu_1s.sqlite")
+    traces = read_sqlite(shared_data / "nsys" / "h100_2gpu_1s.sqlite")
     assert [len(trace.of_kind(Kind.KERNEL)) for trace in traces] == [1721, 1721]
     for trace in traces:
         copies = trace.of_kind(Kind.MEMCPY)

@@ -13,14 +13,16 @@ from pathlib import Path
 from pilotlight.errors import FormatError, NotFound
 from pilotlight.trace.block import BlockFile, Source, Truncated, ahead, expanded
 from pilotlight.trace.kineto import read_kineto
-from pilotlight.trace.nsys import SQLITE_MAGIC, read_nsys
+from pilotlight.trace.nsys import is_nsys, read_nsys
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.recorded import is_recording, read_recording
+from pilotlight.trace.rocpd import is_rocpd, read_rocpd
+from pilotlight.trace.sqlite import SQLITE_MAGIC, opened
 from pilotlight.trace.trace import NONE, Trace, TraceSet
 from pilotlight.trace.xplane import SUFFIX, read_xplane
 
 MAX_FILES = 100_000
-TRACE_SUFFIXES = (".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", SUFFIX)
+TRACE_SUFFIXES = (".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", ".db", ".rpd", SUFFIX)
 THREAD_BYTES = 256 << 10  # a smaller file is read before a thread has started
 _OTHER_MAGIC = {
     b"PK\x03\x04": "a zip archive: unpack it first",
@@ -70,7 +72,7 @@ def read_file(path: Path) -> FileResult:
             magic = file.read(16)
             file.seek(0)
             if magic == SQLITE_MAGIC:
-                traces = read_nsys(path)
+                traces = read_sqlite(path)
                 return FileResult(traces, _problems_of(traces))
             for start, text in _OTHER_MAGIC.items():
                 if magic.startswith(start):
@@ -80,6 +82,15 @@ def read_file(path: Path) -> FileResult:
         return FileResult((), (_problem(name, str(error)),))
     except OSError as error:
         return FileResult((), (Problem(name, "", error.strerror or str(error)),))
+
+
+def read_sqlite(path: Path) -> tuple[Trace, ...]:
+    with opened(path) as database:
+        if is_nsys(database):
+            return read_nsys(database, str(path))
+        if is_rocpd(database):
+            return read_rocpd(database, str(path))
+    raise FormatError(f"{path}: an SQLite file of another tool: no table of Nsight or ROCm in it")
 
 
 def _read_stream(file: Source, name: str, size_bytes: int) -> FileResult:

@@ -1,0 +1,80 @@
+"""The spans of one process that used GPUs, as tools that trace whole machines record them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pilotlight.trace.span_table import SpanTable
+from pilotlight.trace.step import steps_of
+from pilotlight.trace.trace import NONE, Kind, Trace
+
+
+class ProcessTable:
+    def __init__(self, source: str, pid: int) -> None:
+        self.table = SpanTable(source)
+        self.pid = pid
+        self.devices: set[int] = set()
+
+    def add_device(
+        self,
+        times: tuple[Any, Any],
+        place: tuple[Any, Any],
+        kind: Kind,
+        name: str,
+        correlation: Any = None,
+        size: Any = None,
+    ) -> None:
+        """`times`: start and end; `place`: device and stream."""
+        device, stream = place
+        if isinstance(device, int) and kind != Kind.SYNC:
+            self.devices.add(device)
+        lane = f"device {device}", f"stream {stream}"
+        self._add(times, lane, kind, name, correlation, size)
+
+    def add_host(
+        self, times: tuple[Any, Any], thread: Any, kind: Kind, name: str, correlation: Any = None
+    ) -> None:
+        self._add(times, (str(self.pid), str(thread)), kind, name, correlation, None)
+
+    def _add(
+        self,
+        times: tuple[Any, Any],
+        lane: tuple[str, str],
+        kind: Kind,
+        name: str,
+        correlation: Any,
+        size: Any,
+    ) -> None:
+        start, end = times
+        if not isinstance(start, int) or not isinstance(end, int):
+            self.table.dropped["spans without a start or an end"] += 1
+            return
+        known = correlation if isinstance(correlation, int) and correlation else NONE
+        size_bytes = size if isinstance(size, int) else NONE
+        self.table.add(start, end - start, kind, name, lane, known, size_bytes)
+
+    def finish(self, format_name: str, gpus: Mapping[int, str]) -> Trace:
+        spans = self.table.spans()
+        names = tuple(self.table.names)
+        return Trace(
+            source=self.table.source,
+            format=format_name,
+            rank=NONE,
+            world_size=None,
+            devices=tuple(gpus[d] for d in sorted(self.devices) if d in gpus),
+            names=names,
+            lanes=self.table.lane_table({}),
+            spans=spans,
+            counters=self.table.counters(),
+            steps=steps_of(names, spans),
+            problems=tuple(self.table.problems()),
+        )
+
+
+def in_order(tables: Mapping[Any, ProcessTable]) -> list[ProcessTable]:
+    """The processes that used a device, by their first one; all if none did."""
+    used = {key: table for key, table in tables.items() if table.devices}
+    chosen = {key: table for key, table in (used or tables).items() if len(table.table)}
+    order = sorted(chosen, key=lambda key: (min(chosen[key].devices, default=0), str(key)))
+    return [chosen[key] for key in order]
