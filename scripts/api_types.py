@@ -1,0 +1,65 @@
+"""Writes ui/src/data/types.ts, the page's types, from what the API answers; --check compares."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pilotlight.web import answers
+
+FILE = Path(__file__).resolve().parent.parent / "ui" / "src" / "data" / "types.ts"
+HEAD = "// Made by scripts/api_types.py from src/pilotlight/web/answers.py: do not edit.\n"
+_PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean"}
+
+
+def main() -> int:
+    text = HEAD + "".join(f"\n{text}" for text in sorted(_interfaces()))
+    if "--check" in sys.argv:
+        if not FILE.exists() or FILE.read_text("utf-8") != text:
+            print(f"{FILE.name} is not what scripts/api_types.py writes: run `make docs`")
+            return 1
+        return 0
+    FILE.write_text(text, "utf-8")
+    return 0
+
+
+def _interfaces() -> list[str]:
+    structs = [
+        item
+        for _, item in inspect.getmembers(answers, inspect.isclass)
+        if issubclass(item, msgspec.Struct) and item is not msgspec.Struct
+    ]
+    _, components = msgspec.json.schema_components(structs, ref_template="{name}")
+    return [_interface(name, schema) for name, schema in components.items()]
+
+
+def _interface(name: str, schema: dict[str, Any]) -> str:
+    required = set(schema.get("required", ()))
+    fields = "".join(
+        f"  {field}{'' if field in required else '?'}: {_type(kind)};\n"
+        for field, kind in schema["properties"].items()
+    )
+    return f"export interface {name} {{\n{fields}}}\n"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"])
+    if "anyOf" in schema:
+        return " | ".join(_type(part) for part in schema["anyOf"])
+    kind = schema.get("type")
+    if kind == "null":
+        return "null"
+    if kind == "array":
+        return f"({_type(schema['items'])})[]"
+    if kind == "object":
+        return f"Record<string, {_type(schema['additionalProperties'])}>"
+    return _PLAIN[str(kind)] if kind else "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The page: what the browser asks for, and the built page itself."""

@@ -1,0 +1,186 @@
+"""What the API answers; scripts/api_types.py makes the TypeScript types of the page from it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Row(Struct, frozen=True):
+    """A row of the timeline; `depth` is its nesting below the first row of its lane."""
+
+    title: str
+    is_device: bool
+    depth: int
+
+
+class Parts(Struct, frozen=True):
+    """Nanoseconds of a window; compute, exposed parts and idle add up to it."""
+
+    window_ns: int
+    compute_ns: int
+    exposed_communication_ns: int
+    exposed_copy_ns: int
+    idle_ns: int
+    communication_ns: int
+    copy_ns: int
+    idle_by_cause_ns: dict[str, int]
+
+
+class Step(Struct, frozen=True):
+    """`start_ns` is relative to the begin of the timeline; `parts` is absent without a device."""
+
+    number: int
+    start_ns: int
+    duration_ns: int
+    parts: Parts | None
+
+
+class Rank(Struct, frozen=True):
+    """Times are relative to the begin of the timeline."""
+
+    rank: int
+    source: str
+    format: str
+    device: str
+    spans: int
+    left_out: int
+    rows: list[Row]
+    first_ns: int
+    last_ns: int
+    parts: Parts | None
+    steps: list[Step]
+
+
+class Place(Struct, frozen=True):
+    """A span to look at; the time is relative to the begin of the timeline."""
+
+    rank: int
+    name: str
+    start_ns: int
+    duration_ns: int
+
+
+class Finding(Struct, frozen=True):
+    rule: str
+    cause: str
+    title: str
+    rank: int | None
+    place: str
+    evidence: list[str]
+    fix: str
+    gain_low_ratio: float
+    gain_high_ratio: float
+    confidence: str
+    places: list[Place]
+
+
+class NotChecked(Struct, frozen=True):
+    rule: str
+    cause: str
+    missing: str
+
+
+class Kernel(Struct, frozen=True):
+    """A kernel over all ranks of the trace."""
+
+    name: str
+    category: str
+    count: int
+    total_ns: int
+    median_ns: int
+
+
+class Series(Struct, frozen=True):
+    """A counter; of many values the least and the greatest of each stretch."""
+
+    rank: int
+    name: str
+    time_ns: list[int]
+    value: list[float]
+
+
+class Trace(Struct, frozen=True):
+    """A set of traces that belong to one job. `levels` is the number of levels of detail."""
+
+    id: str
+    title: str
+    headline: str
+    step_ns: float | None
+    length_ns: int
+    levels: int
+    ranks: list[Rank]
+    findings: list[Finding]
+    not_checked: list[NotChecked]
+    kernels: list[Kernel]
+    counters: list[Series]
+    problems: list[str]
+
+
+class TraceName(Struct, frozen=True):
+    id: str
+    title: str
+
+
+class Hit(Struct, frozen=True):
+    rank: int
+    row: int
+    span: int
+    start_ns: int
+    duration_ns: int
+    name: str
+
+
+class Hits(Struct, frozen=True):
+    """`total` matches; the first of them by time are listed."""
+
+    total: int
+    total_ns: int
+    hits: list[Hit]
+
+
+class Total(Struct, frozen=True):
+    name: str
+    activity: int
+    count: int
+    total_ns: int
+
+
+class Totals(Struct, frozen=True):
+    """What happened in a stretch of time on the rows asked for, the longest in sum first."""
+
+    from_ns: int
+    to_ns: int
+    spans: int
+    names: int
+    rows: list[Total]
+
+
+class RooflineRow(Struct, frozen=True):
+    operator: str
+    shapes: str
+    count: int
+    total_ns: int
+    flops: float
+    bytes: float
+    roofline_ratio: float
+    limit: str
+    reason: str
+
+
+class Peak(Struct, frozen=True):
+    """What a GPU can do: operations a second and bytes a second, as far as programs reach it."""
+
+    gpu: str
+    flops: float
+    bytes: float
+
+
+class Roofline(Struct, frozen=True):
+    """The first of the peaks is that of the job's GPU. `missing`: why there are no rows."""
+
+    gpu: str
+    mfu_ratio: float
+    covered_ratio: float
+    rows: list[RooflineRow]
+    peaks: list[Peak]
+    missing: str = ""

@@ -1,0 +1,45 @@
+"""The sentence that answers the question somebody came with."""
+
+from __future__ import annotations
+
+from pilotlight.analysis import Analysis
+
+
+def headline(found: Analysis) -> str:
+    """Of a trace: how long a step takes, what the device does in it, what to look at first."""
+    job = found.job
+    if not job.ranks:
+        if not job.traces:
+            return "Nothing could be read."
+        return "No device activity in this trace: only the host can be looked at."
+    parts = [view.whole for view in job.ranks]
+    whole = sum(row.window_ns for row in parts) or 1
+    busy = 1 - sum(row.idle_ns for row in parts) / whole
+    steps = job.step_count
+    text = f"Step {duration(job.step_ns)}" if steps else f"{duration(job.step_ns)} of device time"
+    text += f", device busy {share(busy)}"
+    if found.diagnosis.findings:
+        first = found.diagnosis.findings[0]
+        gain = f"{100 * first.gain_low_ratio:.0f} to {100 * first.gain_high_ratio:.0f} %"
+        title = (
+            first.title[:1].lower() + first.title[1:] if first.title[1:2].islower() else first.title
+        )
+        return f"{text}: {title} (worth {gain} of the step)."
+    return f"{text}: nothing found that would gain 0.5 % of the step."
+
+
+def duration(ns: float) -> str:
+    for unit_ns, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if ns >= unit_ns:
+            return f"{_three_digits(ns / unit_ns)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def share(ratio: float) -> str:
+    return f"{_three_digits(100 * ratio)} %"
+
+
+def _three_digits(number: float) -> str:
+    if number >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"

@@ -1,0 +1,272 @@
+"""A trace opened for the page: every answer about it, each made when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from pilotlight.analysis import Analysis
+from pilotlight.errors import NotFound, UsageError
+from pilotlight.insights.breakdown import Breakdown, kernel_times
+from pilotlight.insights.job import RankView
+from pilotlight.trace.trace import Int64, Trace, UInt8
+from pilotlight.web import answers
+from pilotlight.web.headline import headline
+from pilotlight.web.icicle import UNLAUNCHED, Icicle, icicle_of
+from pilotlight.web.layout import SUMMARY, Layout, layout_of
+from pilotlight.web.roofs import roofline_answer
+from pilotlight.web.summary import with_summary
+from pilotlight.web.tiles import DEEPEST_LEVEL, Extent, partners, rows_of, tile
+
+KERNELS_LISTED = 500
+HITS_LISTED = 1000
+TOTALS_LISTED = 200
+POINTS = 1000
+CACHED_TILES = 512
+
+__all__ = ["UNLAUNCHED", "OpenRank", "OpenTrace"]
+
+
+@dataclass(frozen=True)
+class OpenRank:
+    """One rank, laid out."""
+
+    trace: Trace
+    activity: UInt8
+    layout: Layout
+    partner: Int64
+    row_of: Int64
+
+
+class OpenTrace:
+    def __init__(self, identity: str, title: str, analysis: Analysis, paths: list[Path]) -> None:
+        self.identity = identity
+        self.title = title
+        self.analysis = analysis
+        self.paths = paths
+        self.tile = lru_cache(CACHED_TILES)(self._tile)
+        self._ranks: dict[int, OpenRank] = {}
+
+    @cached_property
+    def extent(self) -> Extent:
+        traces = [trace for trace in self.analysis.job.traces if len(trace.spans)]
+        if not traces:
+            return Extent(0, 1)
+        start_ns = min(int(trace.spans.start_ns.min()) for trace in traces)
+        return Extent(start_ns, max(int(trace.spans.end_ns.max()) for trace in traces))
+
+    def rank(self, number: int) -> OpenRank:
+        """Laid out once; NotFound for a rank that the trace has not."""
+        known = self._ranks.get(number)
+        if known is None:
+            trace = next((t for t in self.analysis.job.traces if t.rank == number), None)
+            if trace is None:
+                raise NotFound(f"no rank {number} in {self.title}")
+            view = self._view(number)
+            whole, activity = with_summary(trace, view.line if view else None)
+            layout = layout_of(whole)
+            row_of = rows_of(layout, len(whole.spans))
+            known = OpenRank(whole, activity, layout, partners(whole), row_of)
+            self._ranks[number] = known
+        return known
+
+    def _view(self, number: int) -> RankView | None:
+        return next((v for v in self.analysis.job.ranks if v.rank == number), None)
+
+    def _tile(self, number: int, level: int, index: int) -> bytes:
+        if not 0 <= level <= DEEPEST_LEVEL or not 0 <= index < 1 << level:
+            raise UsageError(f"no tile {index} on level {level}")
+        rank = self.rank(number)
+        return tile(
+            rank.trace, rank.layout, rank.activity, rank.partner, rank.row_of, self.extent,
+            level, index,
+        )  # fmt: skip
+
+    def icicle(self, number: int, from_ns: int, to_ns: int) -> Icicle:
+        """Of a rank, between two times relative to the begin of the timeline."""
+        rank = self.rank(number)
+        base = self.extent.start_ns
+        lane = next((i for i, lane in enumerate(rank.trace.lanes) if lane.name == SUMMARY), None)
+        return icicle_of(
+            rank.trace, rank.activity, rank.partner, base + from_ns, base + to_ns, without=lane
+        )
+
+    def search(self, text: str, number: int | None) -> answers.Hits:
+        """Spans whose name has the text in it, in any case."""
+        wanted = text.lower()
+        found: list[answers.Hit] = []
+        total = total_ns = 0
+        for trace in self.analysis.job.traces:
+            if number is not None and trace.rank != number:
+                continue
+            rank = self.rank(trace.rank)
+            spans = rank.trace.spans
+            named = np.array([wanted in name.lower() for name in rank.trace.names], np.bool_)
+            rows = np.flatnonzero(named[spans.name] & (rank.row_of >= 0))
+            total += rows.size
+            total_ns += int(spans.duration_ns[rows].sum())
+            order = rows[np.argsort(spans.start_ns[rows], kind="stable")][:HITS_LISTED]
+            found += [
+                answers.Hit(
+                    trace.rank,
+                    int(rank.row_of[row]),
+                    row,
+                    int(spans.start_ns[row]) - self.extent.start_ns,
+                    int(spans.duration_ns[row]),
+                    rank.trace.names[int(spans.name[row])],
+                )
+                for row in order.tolist()
+            ]
+        found.sort(key=lambda hit: hit.start_ns)
+        return answers.Hits(total, total_ns, found[:HITS_LISTED])
+
+    def totals(self, number: int, from_ns: int, to_ns: int, rows: list[int]) -> answers.Totals:
+        """Time within the stretch by name, on these rows or, without any, on all."""
+        rank = self.rank(number)
+        spans = rank.trace.spans
+        low, high = self.extent.start_ns + from_ns, self.extent.start_ns + to_ns
+        inside = np.minimum(spans.end_ns, high) - np.maximum(spans.start_ns, low)
+        chosen = (inside > 0) & (rank.row_of >= 0)
+        if rows:
+            chosen &= np.isin(rank.row_of, np.array(rows))
+        at = np.flatnonzero(chosen)
+        size = len(rank.trace.names)
+        time_ns = np.bincount(spans.name[at], inside[at].astype(np.float64), size)
+        count = np.bincount(spans.name[at], minlength=size)
+        activity = np.zeros(size, np.uint8)
+        activity[spans.name[at]] = rank.activity[at]
+        order = np.argsort(-time_ns, kind="stable")[:TOTALS_LISTED]
+        listed = [
+            answers.Total(rank.trace.names[n], int(activity[n]), int(count[n]), int(time_ns[n]))
+            for n in order.tolist()
+            if count[n]
+        ]
+        return answers.Totals(from_ns, to_ns, int(at.size), int((count > 0).sum()), listed)
+
+    def roofline(self, number: int | None, gpu: str | None) -> answers.Roofline:
+        """Of a rank, or of the first with a device; `gpu` where the trace does not name it."""
+        views = self.analysis.job.ranks
+        view = self._view(number) if number is not None else next(iter(views), None)
+        if view is None:
+            raise NotFound("no rank with a device here")
+        return roofline_answer(view, self._file_of(view.trace), gpu)
+
+    def _file_of(self, trace: Trace) -> Path:
+        return next((path for path in self.paths if str(path) == trace.source), Path(trace.source))
+
+    @cached_property
+    def answer(self) -> answers.Trace:
+        found, job = self.analysis, self.analysis.job
+        base = self.extent.start_ns
+        return answers.Trace(
+            id=self.identity,
+            title=self.title,
+            headline=headline(found),
+            step_ns=job.step_ns if job.ranks else None,
+            length_ns=self.extent.length_ns,
+            levels=self.extent.levels,
+            ranks=[self._rank_answer(trace) for trace in job.traces],
+            findings=[
+                answers.Finding(
+                    rule=finding.rule,
+                    cause=finding.cause,
+                    title=finding.title,
+                    rank=finding.rank,
+                    place=finding.place,
+                    evidence=list(finding.evidence),
+                    fix=finding.fix,
+                    gain_low_ratio=finding.gain_low_ratio,
+                    gain_high_ratio=finding.gain_high_ratio,
+                    confidence=finding.confidence,
+                    places=[
+                        answers.Place(s.rank, s.name, s.start_ns - base, s.duration_ns)
+                        for s in finding.spans
+                    ],
+                )
+                for finding in found.diagnosis.findings
+            ],
+            not_checked=[
+                answers.NotChecked(row.rule, row.cause, row.missing)
+                for row in found.diagnosis.not_checked
+            ],
+            kernels=self._kernels(),
+            counters=self._counters(),
+            problems=[str(problem) for problem in found.problems],
+        )
+
+    def _rank_answer(self, trace: Trace) -> answers.Rank:
+        rank, view, base = self.rank(trace.rank), self._view(trace.rank), self.extent.start_ns
+        empty = not len(trace.spans)
+        first_ns = 0 if empty else int(trace.spans.start_ns.min()) - base
+        last_ns = self.extent.length_ns if empty else int(trace.spans.end_ns.max()) - base
+        if view is not None:
+            first_ns, last_ns = view.line.start_ns - base, view.line.end_ns - base
+        parts = [parts_of(row) for row in view.steps] if view else []
+        columns = zip(
+            trace.steps.number.tolist(),
+            trace.steps.start_ns.tolist(),
+            trace.steps.duration_ns.tolist(),
+            strict=True,
+        )
+        return answers.Rank(
+            rank=trace.rank,
+            source=trace.source,
+            format=trace.format,
+            device=next(iter(trace.devices), ""),
+            spans=len(trace.spans),
+            left_out=rank.layout.left_out,
+            rows=[answers.Row(r.title, r.is_device, r.depth) for r in rank.layout.rows],
+            first_ns=first_ns,
+            last_ns=last_ns,
+            parts=parts_of(view.whole) if view else None,
+            steps=[
+                answers.Step(number, start - base, length, parts[i] if i < len(parts) else None)
+                for i, (number, start, length) in enumerate(columns)
+            ],
+        )
+
+    def _kernels(self) -> list[answers.Kernel]:
+        merged: dict[str, answers.Kernel] = {}
+        for view in self.analysis.job.ranks:
+            for row in kernel_times(view.trace):
+                old = merged.get(row.name)
+                merged[row.name] = answers.Kernel(
+                    row.name,
+                    row.category,
+                    row.count + (old.count if old else 0),
+                    row.total_ns + (old.total_ns if old else 0),
+                    max(row.median_ns, old.median_ns) if old else row.median_ns,
+                )
+        return sorted(merged.values(), key=lambda row: -row.total_ns)[:KERNELS_LISTED]
+
+    def _counters(self) -> list[answers.Series]:
+        series = []
+        for trace in self.analysis.job.traces[:8]:
+            counters = trace.counters
+            for name in np.unique(counters.name)[:16].tolist():
+                rows = np.flatnonzero(counters.name == name)
+                rows = rows[np.argsort(counters.time_ns[rows], kind="stable")]
+                rows = rows[_thinned(counters.value[rows])]
+                times = (counters.time_ns[rows] - self.extent.start_ns).tolist()
+                values = np.nan_to_num(counters.value[rows]).tolist()
+                series.append(answers.Series(trace.rank, trace.names[name], times, values))
+        return series
+
+
+def parts_of(row: Breakdown) -> answers.Parts:
+    values = asdict(row)
+    return answers.Parts(**{name: values[name] for name in answers.Parts.__struct_fields__})
+
+
+def _thinned(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Int64:
+    """The rows of the least and the greatest value of each stretch."""
+    if values.size <= 2 * POINTS:
+        return np.arange(values.size)
+    bounds = np.linspace(0, values.size, POINTS + 1).astype(np.int64)
+    kept: set[int] = set()
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        kept |= {low + int(values[low:high].argmin()), low + int(values[low:high].argmax())}
+    return np.array(sorted(kept), np.int64)

@@ -1,0 +1,48 @@
+"""The roofline of a rank, with the roofs of its GPU and of others to compare with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from pilotlight.errors import FormatError, UsageError
+from pilotlight.insights.job import RankView
+from pilotlight.insights.roofline import Roofline, roofline
+from pilotlight.model.hardware import Gpu, find_gpu, gpus
+from pilotlight.trace.operators import read_operators
+from pilotlight.web import answers
+
+OTHERS = ("A100-80-SXM", "H100-SXM", "H200", "B200", "MI300X")
+_TYPES = ("bf16", "fp16", "tf32", "fp32")
+
+
+def roofline_answer(view: RankView, path: Path, gpu_name: str | None) -> answers.Roofline:
+    gpu = find_gpu(gpu_name or next(iter(view.trace.devices), ""))
+    if gpu is None:
+        raise UsageError(f"which GPU? One of {', '.join(gpus())}")
+    if view.trace.format != "kineto" or not path.is_file():
+        raise FormatError("the roofline needs a Kineto trace in a file of its own")
+    operators = read_operators(path)
+    if not operators.kinds:
+        raise FormatError("no shapes in this trace: record it with record_shapes=True")
+    return answer_of(roofline(view, operators, gpu), gpu)
+
+
+def answer_of(found: Roofline, gpu: Gpu) -> answers.Roofline:
+    names = answers.RooflineRow.__struct_fields__
+    rows = [asdict(row) for row in found.rows]
+    peaks = [_peak(gpu)] + [
+        _peak(gpus()[name]) for name in OTHERS if name in gpus() and name != gpu.name
+    ]
+    return answers.Roofline(
+        gpu=found.gpu,
+        mfu_ratio=found.mfu_ratio,
+        covered_ratio=found.covered_ratio,
+        rows=[answers.RooflineRow(**{name: row[name] for name in names}) for row in rows],
+        peaks=[peak for peak in peaks if peak.flops and peak.bytes],
+    )
+
+
+def _peak(gpu: Gpu) -> answers.Peak:
+    flops = next((value for kind in _TYPES if (value := gpu.achievable(kind))), 0.0)
+    return answers.Peak(gpu.name, flops * 1e12, (gpu.achievable("memory_gb_per_s") or 0.0) * 1e9)

@@ -1,0 +1,68 @@
+"""The built page as static files, and the headers that every answer carries."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+    " img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_NAMES = ("index.html", "page.js", "page.css")
+
+
+def page_routes() -> list[Route]:
+    """The page at / and its two files beside it."""
+    return [_file_route(name) for name in _NAMES]
+
+
+def _file_route(name: str) -> Route:
+    data = (files("pilotlight.web") / "page" / name).read_bytes()
+    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+    kind = _KINDS["." + name.rsplit(".", 1)[1]]
+
+    async def answer(request: Request) -> Response:
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(data, media_type=kind, headers=headers)
+
+    return Route("/" if name == "index.html" else f"/{name}", answer, methods=["GET"])
+
+
+class Guarded:
+    """Adds HEADERS, compresses, and keeps answers of the API out of caches."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = GZipMiddleware(app, minimum_size=1024, compresslevel=5)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name.lower() for name, _ in message["headers"]}
+                added = [pair for pair in HEADERS if pair[0] not in known]
+                if scope["path"].startswith("/api/") and b"cache-control" not in known:
+                    added.append((b"cache-control", b"no-store"))
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        await self._app(scope, receive, guarded)

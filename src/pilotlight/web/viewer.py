@@ -1,0 +1,38 @@
+"""A small server on this machine that shows traces and nothing else."""
+
+from __future__ import annotations
+
+import socket
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp
+
+from pilotlight.web.library import Library
+from pilotlight.web.site import Guarded, page_routes
+from pilotlight.web.traces import trace_routes
+
+LOOPBACK = "127.0.0.1"
+
+
+def viewer_app(library: Library) -> ASGIApp:
+    """Answers to names of this machine only: no other site can point a name of its own here."""
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"])
+    routes = [*page_routes(), *trace_routes(library)]
+    return Guarded(Starlette(routes=routes, middleware=[hosts]))
+
+
+def bound_socket(port: int) -> socket.socket:
+    """On loopback; 0 takes any free port."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((LOOPBACK, port))
+    return made
+
+
+def serve_library(library: Library, bound: socket.socket) -> None:
+    """Until it is interrupted."""
+    config = uvicorn.Config(viewer_app(library), log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[bound])

@@ -1,0 +1,143 @@
+// A flame graph from the top down: zoom, search, keyboard; only what is wide enough is visited.
+import { useMemo, useRef, useState } from "preact/hooks";
+import { activityColours, colour } from "../look/colours";
+import { duration, share, shortName, signedShare } from "../look/format";
+import { fitted, useCanvas } from "./canvas";
+import type { Laid } from "./tree";
+
+const ROW = 19;
+
+interface Box { node: number; x: number; width: number; row: number }
+interface Properties { laid: Laid; query: string; label: string; zoom?: number; onZoom?: (node: number) => void; onPick?: (name: number) => void; upward?: boolean; unit?: (value: number) => string }
+
+export function boxesOf(laid: Laid, zoom: number, width: number): Box[] {
+  const { tree, total, depth, firstChild, next } = laid;
+  const boxes: Box[] = [];
+  for (let node = zoom; node !== 0; node = tree.parent[node]!) boxes.unshift({ node: tree.parent[node]!, x: 0, width, row: depth[tree.parent[node]!]! });
+  const open: Box[] = [{ node: zoom, x: 0, width, row: depth[zoom]! }];
+  while (open.length) {
+    const box = open.pop()!;
+    boxes.push(box);
+    let left = box.x;
+    for (let child = firstChild[box.node]!; child >= 0; child = next[child]!) {
+      const wide = total[box.node] ? (total[child]! / total[box.node]!) * box.width : 0;
+      if (wide < 0.6) break; // children are sorted: all that follow are as thin
+      open.push({ node: child, x: left, width: wide, row: box.row + 1 });
+      left += wide;
+    }
+  }
+  return boxes;
+}
+
+export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = duration }: Properties) {
+  const [ownZoom, setOwnZoom] = useState(0);
+  const [hover, setHover] = useState<number | null>(null);
+  const zoom = Math.min(given ?? ownZoom, laid.total.length - 1);
+  const boxes = useRef<Box[]>([]);
+  const { tree, total } = laid;
+  const setZoom = (node: number) => { setOwnZoom(node); onZoom?.(node); setHover(node); };
+
+  const matches = useMemo(() => {
+    const wanted = query.trim().toLowerCase();
+    if (!wanted) return null;
+    const names = tree.names.map((name, i) => name.toLowerCase().includes(wanted) || (tree.notes[i] ?? "").toLowerCase().includes(wanted));
+    const inside = new Uint8Array(tree.parent.length);
+    let found = 0, time = 0;
+    for (let node = 1; node < tree.parent.length; node++) {
+      inside[node] = inside[tree.parent[node]!]!;
+      if (names[tree.name[node]!]) { found++; if (!inside[node]) time += total[node]!; inside[node] = 1; }
+    }
+    return { names, found, time };
+  }, [laid, query]);
+
+  const height = useMemo(() => 4 + ROW * (1 + boxesOf(laid, zoom, 1600).reduce((most, box) => Math.max(most, box.row), 3)), [laid, zoom]);
+  const { canvas, redraw } = useCanvas((context, width) => {
+    const colours = activityColours();
+    const [ink, accent, soft, text, ground, less, more] = ["on-node", "accent", "accent-soft", "text", "raised", "less", "more"].map(colour) as string[];
+    boxes.current = boxesOf(laid, zoom, width);
+    const largest = laid.change ? Math.max(1, ...boxes.current.map((box) => Math.abs(laid.change![box.node]!))) : 1;
+    for (const { node, x, width: wide, row } of boxes.current) {
+      const isMatch = matches?.names[tree.name[node]!] === true && node !== 0;
+      const y = row * ROW + 1;
+      context.globalAlpha = node !== zoom && row < laid.depth[zoom]! ? 0.55 : matches && !isMatch ? 0.4 : 1;
+      if (laid.change) {
+        const change = laid.change[node]!;
+        context.fillStyle = colour("neutral");
+        context.fillRect(x, y, Math.max(wide - 1, 0.6), ROW - 1);
+        context.globalAlpha *= Math.min(1, 0.12 + 0.88 * Math.sqrt(Math.abs(change) / largest));
+        context.fillStyle = change > 0 ? more! : less!;
+        if (change === 0) context.globalAlpha = 0;
+      } else {
+        context.fillStyle = isMatch ? soft! : colours[tree.activity[node]!]!;
+      }
+      context.fillRect(x, y, Math.max(wide - 1, 0.6), ROW - 1);
+      if (!isMatch && !laid.change && node) {
+        context.globalAlpha = (tree.name[node]! % 4) * 0.06;
+        context.fillStyle = ground!;
+        context.fillRect(x, y, Math.max(wide - 1, 0.6), ROW - 1);
+      }
+      context.globalAlpha = 1;
+      if (isMatch && wide > 2) { context.strokeStyle = accent!; context.lineWidth = 1.5; context.strokeRect(x + 0.75, y + 0.75, wide - 2.5, ROW - 2.5); }
+      if (node === hover && wide > 2) { context.strokeStyle = text!; context.lineWidth = 2; context.strokeRect(x + 1, y + 1, wide - 3, ROW - 3); }
+      if (wide > 24) {
+        context.fillStyle = isMatch ? accent! : laid.change ? text! : ink!;
+        context.fillText(fitted(shortName(tree.names[tree.name[node]!] ?? ""), wide - 8), x + 4, y + ROW / 2);
+      }
+    }
+  });
+
+  const at = (event: MouseEvent): number | null => {
+    const row = Math.floor(event.offsetY / ROW);
+    return boxes.current.find((box) => box.row === row && event.offsetX >= box.x && event.offsetX < box.x + box.width)?.node ?? null;
+  };
+  const shown = hover !== null && hover < tree.parent.length ? hover : zoom;
+  const children = (node: number): number[] => {
+    const found: number[] = [];
+    for (let child = laid.firstChild[node]!; child >= 0 && total[child]! > 0; child = laid.next[child]!) found.push(child);
+    return found;
+  };
+  const onKey = (event: KeyboardEvent) => {
+    const siblings = shown ? children(tree.parent[shown]!) : [0];
+    const place = siblings.indexOf(shown);
+    if (event.key === "ArrowDown") setHover(children(shown)[0] ?? shown);
+    else if (event.key === "ArrowUp") setHover(tree.parent[shown]!);
+    else if (event.key === "ArrowRight") setHover(siblings[Math.min(place + 1, siblings.length - 1)] ?? shown);
+    else if (event.key === "ArrowLeft") setHover(siblings[Math.max(place - 1, 0)] ?? shown);
+    else if (event.key === "Enter") setZoom(shown);
+    else if (event.key === "Escape" && zoom !== 0) setZoom(tree.parent[zoom]!);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    redraw();
+  };
+  const whole = total[0] || 1;
+  return (
+    <div class="flame">
+      <canvas ref={canvas} style={{ height: `${height}px` }} tabIndex={0} role="img" aria-label={`${label}. Arrow keys move, Enter zooms in, Escape zooms out.`}
+        onPointerMove={(event) => { const node = at(event); if (node !== hover) setHover(node); }}
+        onPointerLeave={() => setHover(null)}
+        onClick={(event) => { const node = at(event); if (node !== null) setZoom(node); }}
+        onDblClick={() => onPick?.(tree.name[shown]!)} onKeyDown={onKey} />
+      <p class="readout" aria-live="polite">
+        <b>{tree.names[tree.name[shown]!]}</b> {tree.notes[tree.name[shown]!]}<br />
+        {laid.change
+          ? <>now {unit(totalNow(laid, shown))}, {laid.change[shown]! >= 0 ? "+" : "−"}{unit(Math.abs(laid.change[shown]!))} ({signedShare(laid.change[shown]! / whole)} of the whole)</>
+          : <>total {unit(total[shown]!)} ({share(total[shown]! / whole)}), self {unit(tree.own[shown]!)} ({share(tree.own[shown]! / whole)})</>}
+        {matches && <> · found in {matches.found ? `${share(matches.time / whole)} of the time` : "nothing"}</>}
+        {onPick && shown !== 0 && <> · <button type="button" onClick={() => onPick(tree.name[shown]!)}>callers and callees</button></>}
+      </p>
+    </div>
+  );
+}
+
+function totalNow(laid: Laid, node: number): number {
+  let sum = laid.tree.own[node]!;
+  const open: number[] = [];
+  for (let child = laid.firstChild[node]!; child >= 0; child = laid.next[child]!) open.push(child);
+  while (open.length) {
+    const next = open.pop()!;
+    sum += laid.tree.own[next]!;
+    for (let child = laid.firstChild[next]!; child >= 0; child = laid.next[child]!) open.push(child);
+  }
+  return sum;
+}

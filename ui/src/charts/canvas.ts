@@ -1,0 +1,54 @@
+// A canvas as sharp as the screen, drawn at most once a frame and only when asked.
+import { useEffect, useRef } from "preact/hooks";
+import { onThemeChange } from "../look/colours";
+
+export type Draw = (context: CanvasRenderingContext2D, width: number, height: number) => void;
+export interface Pen { canvas: { current: HTMLCanvasElement | null }; redraw(): void }
+
+export function useCanvas(draw: Draw): Pen {
+  const canvas = useRef<HTMLCanvasElement | null>(null);
+  const latest = useRef(draw);
+  latest.current = draw;
+  const frame = useRef(0);
+  const redraw = useRef(() => {
+    if (frame.current) return;
+    frame.current = requestAnimationFrame(() => {
+      frame.current = 0;
+      const element = canvas.current;
+      const context = element?.getContext("2d");
+      if (!element || !context) return;
+      const ratio = window.devicePixelRatio || 1;
+      const { clientWidth: width, clientHeight: height } = element;
+      const wide = Math.round(width * ratio), high = Math.round(height * ratio);
+      if (element.width !== wide || element.height !== high) { element.width = wide; element.height = high; }
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.clearRect(0, 0, width, height);
+      context.font = "12px system-ui, sans-serif";
+      context.textBaseline = "middle";
+      latest.current(context, width, height);
+    });
+  });
+  useEffect(() => {
+    const element = canvas.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(redraw.current);
+    observer.observe(element);
+    const forget = onThemeChange(redraw.current);
+    return () => { observer.disconnect(); forget(); cancelAnimationFrame(frame.current); frame.current = 0; };
+  }, []);
+  useEffect(() => redraw.current());
+  return { canvas, redraw: redraw.current };
+}
+
+// Cuts by an estimate of the width of a letter: measuring every label costs more than drawing it.
+export function fitted(text: string, width: number, letter = 6.3): string {
+  const room = Math.floor(width / letter);
+  if (text.length <= room) return text;
+  return room < 3 ? "" : text.slice(0, room - 1) + "…";
+}
+
+export function niceStep(range: number, parts: number): number {
+  const raw = range / Math.max(parts, 1);
+  const power = 10 ** Math.floor(Math.log10(raw));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw) ?? raw;
+}

@@ -1,0 +1,179 @@
+// Trees of calls with time in them, of any origin: merged, inverted, compared.
+export interface Tree {
+  // Node 0 is the root; parent[n] < n. `own` is the time of a node without its children.
+  names: string[];
+  notes: string[];
+  parent: Uint32Array;
+  name: Uint32Array;
+  activity: Uint8Array;
+  own: Float64Array;
+}
+
+export interface Laid {
+  tree: Tree;
+  total: Float64Array;
+  depth: Uint16Array;
+  firstChild: Int32Array;
+  next: Int32Array;
+  // With a second tree: the change of each node's total.
+  change: Float64Array | null;
+}
+
+export function totals(parent: Uint32Array, own: Float64Array): Float64Array {
+  const total = own.slice();
+  for (let node = parent.length - 1; node > 0; node--) total[parent[node]!]! += total[node]!;
+  return total;
+}
+
+// Children in the order of their time, the longest first.
+export function lay(tree: Tree, change: Float64Array | null = null, width: Float64Array | null = null): Laid {
+  const size = tree.parent.length;
+  const total = width ?? totals(tree.parent, tree.own);
+  const depth = new Uint16Array(size);
+  for (let node = 1; node < size; node++) depth[node] = depth[tree.parent[node]!]! + 1;
+  const order = new Uint32Array(size).map((_, i) => i).sort((a, b) => total[a]! - total[b]! || b - a);
+  const firstChild = new Int32Array(size).fill(-1);
+  const next = new Int32Array(size).fill(-1);
+  for (const node of order) {
+    if (node === 0) continue;
+    const above = tree.parent[node]!;
+    next[node] = firstChild[above]!;
+    firstChild[above] = node;
+  }
+  return { tree, total, depth, firstChild, next, change };
+}
+
+class Builder {
+  readonly parent: number[] = [0];
+  readonly name: number[] = [];
+  readonly activity: number[] = [0];
+  readonly own: number[] = [0];
+  private readonly children: Map<number, number>[] = [new Map()];
+
+  constructor(readonly names: string[], readonly notes: string[], rootName: number) { this.name.push(rootName); }
+
+  child(parent: number, name: number, activity: number): number {
+    const known = this.children[parent]!.get(name);
+    if (known !== undefined) return known;
+    const node = this.parent.length;
+    this.parent.push(parent);
+    this.name.push(name);
+    this.activity.push(activity);
+    this.own.push(0);
+    this.children.push(new Map());
+    this.children[parent]!.set(name, node);
+    return node;
+  }
+
+  tree(): Tree {
+    return {
+      names: this.names, notes: this.notes, parent: Uint32Array.from(this.parent), name: Uint32Array.from(this.name),
+      activity: Uint8Array.from(this.activity), own: Float64Array.from(this.own),
+    };
+  }
+}
+
+export interface FunctionTime { name: number; own: number; total: number; activity: number }
+
+// Time by name; recursion counts once.
+export function functions(laid: Laid): FunctionTime[] {
+  const { tree, total } = laid;
+  const rows = new Map<number, FunctionTime>();
+  const open: number[] = [];
+  const inside = new Map<number, number>();
+  const visit = (node: number) => {
+    const name = tree.name[node]!;
+    let row = rows.get(name);
+    if (!row) rows.set(name, (row = { name, own: 0, total: 0, activity: tree.activity[node]! }));
+    row.own += tree.own[node]!;
+    if (!inside.get(name)) row.total += total[node]!;
+  };
+  const push = (node: number) => { for (let child = laid.firstChild[node]!; child >= 0; child = laid.next[child]!) open.push(child); };
+  push(0);
+  while (open.length) {
+    const node = open.pop()!;
+    if (node < 0) { const name = tree.name[-node]!; inside.set(name, inside.get(name)! - 1); continue; }
+    visit(node);
+    const name = tree.name[node]!;
+    inside.set(name, (inside.get(name) ?? 0) + 1);
+    open.push(-node);
+    push(node);
+  }
+  return [...rows.values()].filter((row) => row.total > 0).sort((a, b) => b.own - a.own);
+}
+
+const outermost = (tree: Tree, name: number): number[] => {
+  const found: number[] = [];
+  const covered = new Uint8Array(tree.parent.length);
+  for (let node = 1; node < tree.parent.length; node++) {
+    const above = covered[tree.parent[node]!]!;
+    const is = tree.name[node] === name;
+    covered[node] = above | Number(is);
+    if (is && !above) found.push(node);
+  }
+  return found;
+};
+
+// Everything that a function calls, wherever it is called from.
+export function callees(tree: Tree, name: number): Tree {
+  const builder = new Builder(tree.names, tree.notes, name);
+  const place = new Int32Array(tree.parent.length).fill(-1);
+  for (const node of outermost(tree, name)) place[node] = 0;
+  for (let node = 1; node < tree.parent.length; node++) {
+    const above = place[tree.parent[node]!]!;
+    if (place[node] === -1 && above >= 0) place[node] = builder.child(above, tree.name[node]!, tree.activity[node]!);
+    if (place[node]! >= 0) {
+      builder.own[place[node]!]! += tree.own[node]!;
+      if (place[node] === 0) builder.activity[0] = tree.activity[node]!;
+    }
+  }
+  return builder.tree();
+}
+
+// Who calls a function: the tree upside down, with the time of the function in it.
+export function callers(tree: Tree, total: Float64Array, name: number): Tree {
+  const builder = new Builder(tree.names, tree.notes, name);
+  for (const node of outermost(tree, name)) {
+    let place = 0;
+    builder.activity[0] = tree.activity[node]!;
+    for (let above = tree.parent[node]!; above !== 0; above = tree.parent[above]!) {
+      place = builder.child(place, tree.name[above]!, tree.activity[above]!);
+    }
+    builder.own[place]! += total[node]!;
+  }
+  return builder.tree();
+}
+
+// Both trees as one by the names on the path; the width of a node is the greater of its two times.
+export function compared(before: Tree, after: Tree): Laid {
+  const names = after.names.slice(), notes = after.notes.slice();
+  const numbers = new Map(names.map((text, number) => [text, number]));
+  const renamed = before.names.map((text, number) => {
+    let found = numbers.get(text);
+    if (found === undefined) { found = names.length; names.push(text); notes.push(before.notes[number] ?? ""); numbers.set(text, found); }
+    return found;
+  });
+  const builder = new Builder(names, notes, after.name[0] ?? 0);
+  const own = [[0], [0]] as [number[], number[]];
+  [before, after].forEach((tree, side) => {
+    const place = new Uint32Array(tree.parent.length);
+    for (let node = 0; node < tree.parent.length; node++) {
+      const name = side === 0 ? renamed[tree.name[node]!]! : tree.name[node]!;
+      place[node] = node === 0 ? 0 : builder.child(place[tree.parent[node]!]!, name, tree.activity[node]!);
+      own[side]![place[node]!] = (own[side]![place[node]!] ?? 0) + tree.own[node]!;
+    }
+  });
+  const tree = builder.tree();
+  const size = tree.parent.length;
+  const [old, fresh] = own.map((values) => totals(tree.parent, Float64Array.from({ length: size }, (_, i) => values[i] ?? 0))) as [Float64Array, Float64Array];
+  tree.own.set(Float64Array.from({ length: size }, (_, i) => own[1]![i] ?? 0));
+  const width = old.map((value, i) => Math.max(value, fresh[i]!));
+  // A parent is as wide as its children need, also where one grew and another shrank.
+  const sum = new Float64Array(size);
+  for (let node = size - 1; node > 0; node--) {
+    width[node] = Math.max(width[node]!, sum[node]!);
+    sum[tree.parent[node]!]! += width[node]!;
+  }
+  width[0] = Math.max(width[0]!, sum[0]!);
+  return lay(tree, fresh.map((value, i) => value - old[i]!), width);
+}

@@ -1,0 +1,80 @@
+// How numbers, times and names look: three digits, a unit always, unknown said in words.
+const space = "\u00a0";
+export const UNKNOWN = "not measured";
+
+export function threeDigits(number: number): string {
+  if (number === 0) return "0";
+  if (Math.abs(number) >= 999.5) return Math.round(number).toLocaleString("en");
+  const digits = 2 - Math.floor(Math.log10(Math.abs(Number(number.toPrecision(3)))));
+  return number.toFixed(Math.min(Math.max(digits, 0), 6));
+}
+
+export function duration(ns: number | null | undefined): string {
+  if (ns === null || ns === undefined || !Number.isFinite(ns)) return UNKNOWN;
+  if (ns === 0) return "0";
+  if (ns < 0) return "-" + duration(-ns);
+  if (Math.round(ns) < 1e3) return `${Math.round(ns)}${space}ns`;
+  if (ns < 999.5e3) return `${threeDigits(ns / 1e3)}${space}µs`;
+  if (ns < 999.5e6) return `${threeDigits(ns / 1e6)}${space}ms`;
+  const seconds = ns / 1e9;
+  if (seconds < 120) return `${threeDigits(seconds)}${space}s`;
+  const whole = Math.round(seconds);
+  if (seconds < 7200) return `${Math.floor(whole / 60)}${space}min${space}${whole % 60}${space}s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)}${space}h${space}${minutes % 60}${space}min`;
+  return `${Math.floor(minutes / 1440)}${space}d${space}${Math.floor((minutes % 1440) / 60)}${space}h`;
+}
+
+export const share = (ratio: number | null | undefined): string =>
+  ratio === null || ratio === undefined || !Number.isFinite(ratio) ? UNKNOWN : `${threeDigits(100 * ratio)}${space}%`;
+
+export const signedShare = (ratio: number): string => (ratio > 0 ? "+" : "") + share(ratio).replace("-", "−");
+export const count = (number: number): string => number.toLocaleString("en");
+export const plural = (number: number, one: string, many = one + "s"): string => `${count(number)} ${number === 1 ? one : many}`;
+
+export function value(number: number | null | undefined): string {
+  if (number === null || number === undefined || !Number.isFinite(number)) return UNKNOWN;
+  if (number !== 0 && !(Math.abs(number) >= 1e-4 && Math.abs(number) < 1e9)) return number.toExponential(2);
+  return threeDigits(number);
+}
+
+export function size(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined) return UNKNOWN;
+  for (const [unit, name] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]] as const) {
+    if (bytes >= unit) return `${threeDigits(bytes / unit)}${space}${name}`;
+  }
+  return `${threeDigits(bytes)}${space}B`;
+}
+
+export const hours = (number: number | null | undefined): string =>
+  number === null || number === undefined ? UNKNOWN : `${threeDigits(number)}${space}GPU-h`;
+
+export function ago(ns: number, nowNs: number): string {
+  const past = nowNs - ns;
+  if (past < 10e9) return "just now";
+  if (past < 120e9) return `${Math.round(past / 1e9)} s ago`;
+  if (past < 7200e9) return `${Math.round(past / 60e9)} min ago`;
+  if (past < 172800e9) return `${Math.round(past / 3600e9)} h ago`;
+  return `${Math.round(past / 86400e9)} days ago`;
+}
+
+export const clock = (ns: number): string =>
+  new Date(ns / 1e6).toISOString().slice(0, 19).replace("T", " ") + " UTC";
+
+export function shortFile(file: string): string {
+  const installed = file.lastIndexOf("/site-packages/");
+  return installed >= 0 ? file.slice(installed + 15) : file.split("/").slice(-2).join("/");
+}
+
+// A C++ kernel name without what says nothing about it: return type, arguments, deep templates.
+export function shortName(name: string): string {
+  let text = name.startsWith("void ") ? name.slice(5) : name;
+  const call = text.indexOf("(");
+  if (call > 0 && text.includes("::")) text = text.slice(0, call);
+  const template = text.indexOf("<");
+  if (template > 0 && text.length > 48) {
+    const functor = /([A-Za-z]+(?:Functor|_kernel|Ops?))\b/.exec(text.slice(template));
+    text = text.slice(0, template) + (functor ? `<${functor[1]}>` : "<…>");
+  }
+  return text.replace(/^(?:at::native::|at::cuda::|\(anonymous namespace\)::)+/, "");
+}

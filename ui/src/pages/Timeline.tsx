@@ -1,0 +1,150 @@
+// The timeline of a trace with its tools: search that steps, totals of a selection, links out.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { clamp, type Picked, type Range, TimelineCanvas, type View } from "../charts/TimelineCanvas";
+import { remember, useAddress, write } from "../data/address";
+import { useSource } from "../data/load";
+import type { Hits, Total, Totals, Trace } from "../data/types";
+import { activities } from "../look/colours";
+import { count, duration, plural, share, shortName } from "../look/format";
+import { Field, Search, Table } from "../parts/parts";
+
+export function wholeView(trace: Trace): View {
+  const withDevice = trace.ranks.filter((rank) => rank.parts !== null);
+  const ranks = withDevice.length ? withDevice : trace.ranks;
+  if (!ranks.length) return { from: 0, to: trace.length_ns };
+  const from = Math.min(...ranks.map((rank) => rank.first_ns)), to = Math.max(...ranks.map((rank) => rank.last_ns));
+  const margin = 0.02 * (to - from);
+  return clamp({ from: from - margin, to: to + margin }, trace.length_ns);
+}
+
+export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
+  const source = useSource();
+  const { query } = useAddress();
+  const first = wholeView(trace);
+  const [view, setView] = useState<View>(() => {
+    const [from, to] = [Number(query["from"]), Number(query["to"])];
+    return query["from"] && query["to"] && to > from ? clamp({ from, to }, trace.length_ns) : first;
+  });
+  const [open, setOpen] = useState<ReadonlySet<number>>(() => {
+    if (query["open"]) return new Set(query["open"].split(",").map(Number));
+    return new Set(trace.ranks.length <= 2 ? trace.ranks.map((rank) => rank.rank) : []);
+  });
+  const [picked, setPicked] = useState<Picked | null>(null);
+  const [range, setRange] = useState<Range | null>(() => {
+    const given = query["range"]?.split(",").map(Number);
+    return given?.length === 3 ? { from: given[0]!, to: given[1]!, rank: given[2]!, rows: [] } : null;
+  });
+  const [text, setText] = useState(query["q"] ?? "");
+  const [busy, setBusy] = useState(false);
+  const lastAddress = useRef("");
+
+  const changeView = (next: View) => { setView(next); remember({ from: Math.round(next.from), to: Math.round(next.to) }); };
+  const changeRange = (next: Range | null) => { setRange(next); remember({ range: next ? `${Math.round(next.from)},${Math.round(next.to)},${next.rank}` : null }); };
+  const toggle = (rank: number) => {
+    const next = new Set(open);
+    if (!next.delete(rank)) next.add(rank);
+    setOpen(next);
+    remember({ open: [...next].join(",") });
+  };
+  // A link inside the page ("show me") changes the address: follow it.
+  useEffect(() => {
+    const key = `${query["from"]},${query["to"]}`;
+    if (lastAddress.current && key !== lastAddress.current && query["from"] && query["to"]) {
+      setView(clamp({ from: Number(query["from"]), to: Number(query["to"]) }, trace.length_ns));
+      if (query["open"]) setOpen(new Set(query["open"].split(",").map(Number)));
+    }
+    lastAddress.current = key;
+  }, [query["from"], query["to"]]);
+
+  const hits = useHits(trace, text, source.served);
+  const [place, setPlace] = useState(-1);
+  useEffect(() => setPlace(-1), [hits]);
+  const step = (by: number) => {
+    if (!hits?.hits.length) return;
+    const next = (place + by + hits.hits.length) % hits.hits.length;
+    setPlace(next);
+    const hit = hits.hits[next]!;
+    if (!open.has(hit.rank)) toggle(hit.rank);
+    const half = Math.max(hit.duration_ns * 4, 2000);
+    const middle = hit.start_ns + hit.duration_ns / 2;
+    changeView(clamp({ from: middle - half, to: middle + half }, trace.length_ns));
+    setPicked({ rank: hit.rank, row: hit.row, start: hit.start_ns, duration: hit.duration_ns, name: hit.name, count: 1, span: hit.span, activity: "", flowRow: -1, flowStart: 0 });
+  };
+
+  return (
+    <section aria-label="timeline">
+      <div class="tools">
+        <Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }}
+          onKeyDown={(event: KeyboardEvent) => { if (event.key === "Enter") { event.preventDefault(); step(event.shiftKey ? -1 : 1); } if (event.key === "Escape") setText(""); }} />
+        {text.trim() !== "" && source.served && <span class="quiet" aria-live="polite">{hits ? <>{plural(hits.total, "span")}, {duration(hits.total_ns)}{place >= 0 ? `, at ${place + 1}` : ""}</> : "searching …"}{" "}
+          <button type="button" onClick={() => step(-1)} disabled={!hits?.total}>previous</button> <button type="button" onClick={() => step(1)} disabled={!hits?.total}>next</button></span>}
+        {trace.ranks.length > 2 && <Field label="ranks"><select value="" onChange={(event) => { const value = (event.target as HTMLSelectElement).value; if (value === "all" || value === "none") { const next = new Set(value === "all" ? trace.ranks.map((rank) => rank.rank) : []); setOpen(next); remember({ open: [...next].join(",") }); } else if (value) toggle(Number(value)); (event.target as HTMLSelectElement).value = ""; }}>
+          <option value="">unfold …</option><option value="none">fold all</option>{trace.ranks.length <= 16 && <option value="all">unfold all</option>}
+          {trace.ranks.map((rank) => <option value={String(rank.rank)}>{open.has(rank.rank) ? "fold" : "unfold"} rank {rank.rank}</option>)}</select></Field>}
+        <button type="button" onClick={() => changeView(first)}>whole</button>
+        <a class="button" href={write([...base, "flame"], { rank: range?.rank ?? [...open][0] ?? trace.ranks[0]?.rank, from: Math.round((range ?? view).from), to: Math.round((range ?? view).to) })}>flame graph of {range ? "the selection" : "this view"}</a>
+        {source.served && <><a class="button" href={source.href(`traces/${trace.id}/perfetto`)} download={`${trace.title}.perfetto-trace`}>download for Perfetto</a></>}
+        <span class="legend">{["compute", "communication", "copy", "host", "input", "idle", "overhead"].map((name) => <span><span class="swatch" style={{ background: `var(--${name})` }} />{name}</span>)}</span>
+      </div>
+      <TimelineCanvas source={source} trace={trace} view={view} onView={changeView} open={open} onToggle={toggle} picked={picked} onPick={setPicked}
+        range={range} onRange={changeRange} query={text} onBusy={(value) => { if (value !== busy) queueMicrotask(() => setBusy(value)); }} />
+      <span class="visually" data-busy={busy ? "1" : "0"} />
+      {!source.served && <p class="quiet">In this file spans shorter than {duration(trace.length_ns / 2 ** (trace.levels - 1) / 1024)} are drawn together; <code>pilotlight analyze … --serve</code> shows every one.</p>}
+      {range && source.served && <Selected trace={trace} range={range} base={base} />}
+      {trace.counters.length > 0 && <Counters trace={trace} view={view} />}
+    </section>
+  );
+}
+
+function useHits(trace: Trace, text: string, served: boolean): Hits | null {
+  const source = useSource();
+  const [hits, setHits] = useState<Hits | null>(null);
+  useEffect(() => {
+    setHits(null);
+    if (!text.trim() || !served) return undefined;
+    let current = true;
+    const timer = setTimeout(() => {
+      source.json<Hits>(`traces/${trace.id}/search?q=${encodeURIComponent(text.trim())}`).then((found) => { if (current) setHits(found); }, () => {});
+    }, 200);
+    return () => { current = false; clearTimeout(timer); };
+  }, [trace.id, text]);
+  return hits;
+}
+
+function Selected({ trace, range, base }: { trace: Trace; range: Range; base: string[] }) {
+  const source = useSource();
+  const [totals, setTotals] = useState<Totals | null>(null);
+  const path = `traces/${trace.id}/totals?rank=${range.rank}&from=${Math.round(range.from)}&to=${Math.round(range.to)}&rows=${range.rows.join(",")}`;
+  useEffect(() => {
+    let current = true;
+    const timer = setTimeout(() => source.json<Totals>(path).then((found) => { if (current) setTotals(found); }, () => {}), 150);
+    return () => { current = false; clearTimeout(timer); };
+  }, [path]);
+  const length = range.to - range.from;
+  return (
+    <div>
+      <h2>Selected: {duration(length)} of rank {range.rank}{range.rows.length ? `, ${plural(range.rows.length, "row")}` : ", all rows"}</h2>
+      {totals && <p class="quiet">{plural(totals.spans, "span")} with {plural(totals.names, "name")}. <a href={write([...base, "flame"], { rank: range.rank, from: Math.round(range.from), to: Math.round(range.to) })}>As a flame graph</a></p>}
+      {totals && <Table rows={totals.rows} limit={20} label="totals of the selection" columns={[
+        { title: "name", isText: true, cell: (row: Total) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <span title={row.name}>{shortName(row.name)}</span></>, sort: (row) => row.name },
+        { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
+        { title: "time in it", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
+        { title: "mean", cell: (row) => duration(row.total_ns / row.count), sort: (row) => row.total_ns / row.count },
+        { title: "of the selection", cell: (row) => share(row.total_ns / length), sort: (row) => row.total_ns },
+      ]} />}
+    </div>
+  );
+}
+
+function Counters({ trace, view }: { trace: Trace; view: View }) {
+  const shown = useMemo(() => trace.counters.slice(0, 12), [trace]);
+  return <div class="columns">{shown.map((series) => <CounterLine series={series} view={view} />)}</div>;
+}
+
+function CounterLine({ series, view }: { series: Trace["counters"][number]; view: View }) {
+  const points = series.time_ns.map((time, i) => [time, series.value[i]!] as const).filter(([time]) => time >= view.from && time <= view.to);
+  const low = Math.min(0, ...points.map((point) => point[1])), high = Math.max(...points.map((point) => point[1]), low + 1e-9);
+  const path = points.map(([time, value], i) => `${i ? "L" : "M"}${((time - view.from) / (view.to - view.from)) * 600},${58 - ((value - low) / (high - low)) * 54}`).join("");
+  return <figure style={{ margin: "0 0 1rem" }}><figcaption class="quiet">rank {series.rank}: {series.name}, {points.length ? `${low.toPrecision(3)} to ${high.toPrecision(3)}` : "no value in this view"}</figcaption>
+    <svg viewBox="0 0 600 60" preserveAspectRatio="none" width="100%" height="60" role="img" aria-label={series.name}><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" vector-effect="non-scaling-stroke" /></svg></figure>;
+}

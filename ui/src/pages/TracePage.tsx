@@ -1,0 +1,111 @@
+// A trace: the answer first, then the evidence behind it, one view deep at a time.
+import { useAddress, write } from "../data/address";
+import { useAnswer, useSource } from "../data/load";
+import type { Kernel, Rank, Roofline, Trace } from "../data/types";
+import { count, duration, plural, share, shortName } from "../look/format";
+import { Bar, Failed, FindingCard, Legend, piecesOf, Table, Waiting } from "../parts/parts";
+import { FlameGraph } from "./FlameGraph";
+import { RooflineChart } from "./RooflineChart";
+import { Timeline } from "./Timeline";
+
+export function TracePage({ id, view, base }: { id: string; view: string; base: string[] }) {
+  const { value: trace, failure, again } = useAnswer<Trace>(`traces/${id}`);
+  if (failure) return <Failed failure={failure} again={again} />;
+  if (!trace) return <><header><p class="about">&nbsp;</p><h1>Reading the trace …</h1></header><Waiting height={420} /></>;
+  const device = trace.ranks.find((rank) => rank.device)?.device;
+  return (
+    <>
+      <header>
+        <p class="about">{[trace.title, trace.ranks.length > 1 ? `${trace.ranks.length} ranks` : trace.ranks[0]?.format, device, `${count(trace.ranks.reduce((sum, rank) => sum + rank.spans, 0))} spans`].filter(Boolean).join("  ·  ")}</p>
+        <h1>{trace.headline}</h1>
+      </header>
+      <Views base={base} view={view} trace={trace} />
+      {view === "timeline" ? <Timeline trace={trace} base={base} />
+        : view === "flame" ? <FlameGraph trace={trace} />
+        : view === "roofline" ? <RooflineView id={trace.id} />
+        : <Overview trace={trace} base={base} />}
+    </>
+  );
+}
+
+function Views({ base, view, trace }: { base: string[]; view: string; trace: Trace }) {
+  const source = useSource();
+  const shown = [["", "overview"], ["timeline", "timeline"], ["flame", "flame graph"], ...(source.served || trace.findings ? [["roofline", "roofline"]] : [])] as [string, string][];
+  return <nav class="views" aria-label="views">{shown.map(([key, text]) => <a href={write(key ? [...base, key] : base)} aria-current={view === key ? "page" : undefined}>{text}</a>)}</nav>;
+}
+
+export function placesOf(trace: Trace, base: string[], finding: Trace["findings"][number]): { text: string; href: string }[] {
+  const seen = finding.places.slice(0, 3).map((place) => {
+    const around = Math.max(place.duration_ns, 20_000);
+    return {
+      text: `show me: ${shortName(place.name).slice(0, 32)}`,
+      href: write([...base, "timeline"], { from: Math.round(place.start_ns - around), to: Math.round(place.start_ns + place.duration_ns + around), open: place.rank, range: `${Math.round(place.start_ns)},${Math.round(place.start_ns + place.duration_ns)},${place.rank}` }),
+    };
+  });
+  if (seen.length || !trace.ranks.length) return seen;
+  return [{ text: "show me: timeline", href: write([...base, "timeline"], { open: finding.rank ?? trace.ranks[0]!.rank }) }];
+}
+
+function Overview({ trace, base }: { trace: Trace; base: string[] }) {
+  const withParts = trace.ranks.filter((rank): rank is Rank & { parts: NonNullable<Rank["parts"]> } => rank.parts !== null);
+  const worst = withParts.slice().sort((a, b) => b.parts.idle_ns / b.parts.window_ns - a.parts.idle_ns / a.parts.window_ns)[0];
+  return (
+    <div class="with-side">
+      <div>
+        {worst && <section><h2>Where the time goes{trace.ranks.length > 1 ? `: rank ${worst.rank}, the one that idles most` : ""}</h2>
+          <Bar pieces={piecesOf(worst.parts)} wide /><Legend pieces={piecesOf(worst.parts)} /></section>}
+        <StepsChart trace={trace} base={base} />
+        <Table title="Ranks" rows={withParts} limit={16} columns={[
+          { title: "rank", cell: (row) => <a href={write([...base, "timeline"], { open: row.rank })}>{row.rank < 0 ? "–" : row.rank}</a>, sort: (row) => row.rank },
+          { title: "window", cell: (row) => duration(row.parts.window_ns), sort: (row) => row.parts.window_ns },
+          { title: "", cell: (row) => <Bar pieces={piecesOf(row.parts)} /> },
+          { title: "compute", cell: (row) => share(row.parts.compute_ns / row.parts.window_ns), sort: (row) => row.parts.compute_ns / row.parts.window_ns },
+          { title: "exposed communication", cell: (row) => share(row.parts.exposed_communication_ns / row.parts.window_ns), sort: (row) => row.parts.exposed_communication_ns / row.parts.window_ns },
+          { title: "exposed copies", cell: (row) => share(row.parts.exposed_copy_ns / row.parts.window_ns), sort: (row) => row.parts.exposed_copy_ns / row.parts.window_ns },
+          { title: "idle", cell: (row) => share(row.parts.idle_ns / row.parts.window_ns), sort: (row) => row.parts.idle_ns / row.parts.window_ns },
+        ]} empty="No device activity in this trace." />
+        <Table title="Kernels" rows={trace.kernels} limit={20} columns={[
+          { title: "kernel", isText: true, cell: (row: Kernel) => <a href={write([...base, "timeline"], { q: shortName(row.name).replace(/<.*$/, "") })} title={row.name}>{shortName(row.name)}</a>, sort: (row) => row.name },
+          { title: "kind", isText: true, cell: (row) => row.category, sort: (row) => row.category },
+          { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
+          { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
+          { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns },
+        ]} />
+        {trace.problems.length > 0 && <section><h2 class="partial">Partial: not everything could be read</h2><ul>{trace.problems.map((problem) => <li>{problem}</li>)}</ul></section>}
+      </div>
+      <aside>
+        <h2>{trace.findings.length ? plural(trace.findings.length, "finding") : "Nothing found"}</h2>
+        {trace.findings.length === 0 && <p class="empty">No rule found anything that would gain 0.5 % of the step.</p>}
+        <ol class="findings">{trace.findings.map((finding, i) => <FindingCard finding={finding} number={i + 1} show={placesOf(trace, base, finding)} />)}</ol>
+        {trace.findings.length > 1 && <p class="quiet">Gains of several findings overlap and do not add up.</p>}
+        {trace.not_checked.length > 0 && <details><summary>Not checked: {trace.not_checked.length}</summary><ul>{trace.not_checked.map((row) => <li>{row.rule} {row.cause}: {row.missing}</li>)}</ul></details>}
+      </aside>
+    </div>
+  );
+}
+
+// A bar a step: its length is its time, its parts where the time went.
+function StepsChart({ trace, base }: { trace: Trace; base: string[] }) {
+  const rank = trace.ranks.find((row) => row.steps.some((step) => step.parts !== null)) ?? trace.ranks.find((row) => row.steps.length);
+  if (!rank) return <section><h2>Steps</h2><p class="empty">No step is marked in this trace. In PyTorch: call <code>prof.step()</code> once a step.</p></section>;
+  const steps = rank.steps.slice(0, 60);
+  const longest = Math.max(...steps.map((step) => step.duration_ns), 1);
+  return (
+    <section>
+      <h2>Steps{trace.ranks.length > 1 ? ` of rank ${rank.rank}` : ""}{rank.steps.length > steps.length ? `: the first ${steps.length} of ${count(rank.steps.length)}` : ""}</h2>
+      <table class="steps"><tbody>{steps.map((step) => <tr>
+        <td><a href={write([...base, "timeline"], { from: Math.round(step.start_ns - 0.05 * step.duration_ns), to: Math.round(step.start_ns + 1.05 * step.duration_ns), open: rank.rank })}>step {step.number}</a></td>
+        <td>{duration(step.duration_ns)}</td>
+        <td style={{ width: "100%" }}><div style={{ width: `${(100 * step.duration_ns) / longest}%` }}>{step.parts ? <Bar wide pieces={piecesOf(step.parts)} /> : null}</div></td>
+      </tr>)}</tbody></table>
+    </section>
+  );
+}
+
+function RooflineView({ id }: { id: string }) {
+  const { query } = useAddress();
+  const path = `traces/${id}/roofline${query["rank"] ? `?rank=${encodeURIComponent(query["rank"])}` : ""}`;
+  const { value, failure, again } = useAnswer<Roofline>(path);
+  if (failure) return <Failed failure={failure} again={again} />;
+  return value ? <RooflineChart roofline={value} /> : <Waiting height={420} />;
+}

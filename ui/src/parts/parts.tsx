@@ -1,0 +1,108 @@
+// Small parts that every page is made of.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { Failure } from "../data/source";
+import type { Finding, Parts } from "../data/types";
+import { duration, share, UNKNOWN } from "../look/format";
+
+export interface Column<T> { title: string; cell(row: T): ComponentChildren; isText?: boolean; sort?(row: T): number | string }
+
+export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { title?: string; rows: T[]; columns: Column<T>[]; empty?: ComponentChildren; limit?: number; label?: string }) {
+  const [sorted, setSorted] = useState<{ column: number; down: boolean } | null>(null);
+  const [all, setAll] = useState(false);
+  if (!rows.length) return empty === undefined ? null : <section>{title && <h2>{title}</h2>}<p class="empty">{empty}</p></section>;
+  const key = sorted ? columns[sorted.column]?.sort : undefined;
+  const ordered = key && sorted ? rows.slice().sort((a, b) => compare(key(a), key(b)) * (sorted.down ? -1 : 1)) : rows;
+  const shown = all ? ordered : ordered.slice(0, limit);
+  return (
+    <section>
+      {title && <h2>{title}</h2>}
+      <div class="scroll" tabIndex={0} role="region" aria-label={label ?? title ?? "table"}>
+        <table>
+          <thead><tr>{columns.map((column, i) => (
+            <th scope="col" class={column.isText ? "text" : ""} aria-sort={sorted?.column === i ? (sorted.down ? "descending" : "ascending") : undefined}>
+              {column.sort
+                ? <button type="button" class="plain" onClick={() => setSorted((old) => ({ column: i, down: old?.column === i ? !old.down : !column.isText }))}>{column.title}{sorted?.column === i ? (sorted.down ? " ↓" : " ↑") : ""}</button>
+                : column.title}
+            </th>))}</tr></thead>
+          <tbody>{shown.map((row) => <tr>{columns.map((column) => <td class={column.isText ? "text" : ""}>{column.cell(row)}</td>)}</tr>)}</tbody>
+        </table>
+      </div>
+      {rows.length > shown.length && <button type="button" onClick={() => setAll(true)}>show all {rows.length.toLocaleString("en")}</button>}
+    </section>
+  );
+}
+
+const compare = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+export interface Piece { label: string; ns: number; colour: string }
+
+export function piecesOf(parts: Parts): Piece[] {
+  const idle = Object.entries(parts.idle_by_cause_ns).filter(([, ns]) => ns > 0).sort((a, b) => b[1] - a[1]);
+  const known = idle.reduce((sum, [, ns]) => sum + ns, 0);
+  return [
+    { label: "compute", ns: parts.compute_ns, colour: "compute" },
+    { label: "exposed communication", ns: parts.exposed_communication_ns, colour: "communication" },
+    { label: "exposed copies", ns: parts.exposed_copy_ns, colour: "copy" },
+    ...idle.map(([cause, ns]) => ({ label: `idle: ${cause}`, ns, colour: cause.includes("loader") ? "input" : "idle" })),
+    { label: "idle", ns: Math.max(0, parts.idle_ns - known), colour: "idle" },
+  ].filter((piece) => piece.ns > 0);
+}
+
+// The bar is told in words too: colour alone says nothing to some.
+export function Bar({ pieces, wide = false }: { pieces: Piece[]; wide?: boolean }) {
+  const whole = pieces.reduce((sum, piece) => sum + piece.ns, 0) || 1;
+  const words = pieces.map((piece) => `${piece.label} ${share(piece.ns / whole)}`).join(", ");
+  return <span class={wide ? "bar-parts wide" : "bar-parts"} role="img" aria-label={words || UNKNOWN} title={words || UNKNOWN}>
+    {pieces.map((piece) => <span style={{ width: `${(100 * piece.ns) / whole}%`, background: `var(--${piece.colour})` }} />)}
+  </span>;
+}
+
+export function Legend({ pieces, whole }: { pieces: Piece[]; whole?: number }) {
+  const sum = whole ?? pieces.reduce((total, piece) => total + piece.ns, 0);
+  return <span class="legend">{pieces.map((piece) => <span><span class="swatch" style={{ background: `var(--${piece.colour})` }} />{piece.label} {sum ? share(piece.ns / sum) : ""} <small>{duration(piece.ns)}</small></span>)}</span>;
+}
+
+export const gain = (finding: { gain_low_ratio: number; gain_high_ratio: number }): string => {
+  const [low, high] = [100 * finding.gain_low_ratio, 100 * finding.gain_high_ratio].map((value) => (value >= 10 ? value.toFixed(0) : value.toFixed(1)));
+  return low === high ? `${low} %` : `${low} to ${high} %`;
+};
+
+export function FindingCard({ finding, number, show }: { finding: Finding; number: number; show: { text: string; href: string }[] }) {
+  return (
+    <li class="finding">
+      <h3><span class="number">{number}</span> {finding.title}</h3>
+      <p class="gain">gain <b>{gain(finding)}</b> of the step · {finding.confidence} confidence{finding.rank !== null && finding.rank >= 0 ? ` · rank ${finding.rank}` : ""} · <span class="quiet">{finding.place}</span></p>
+      <ul>{finding.evidence.map((text) => <li>{text}</li>)}</ul>
+      <p><b>Do:</b> {finding.fix} <span class="quiet">({finding.rule})</span></p>
+      {show.length > 0 && <p class="links">{show.map((link) => <a class="button" href={link.href}>{link.text}</a>)}</p>}
+    </li>
+  );
+}
+
+export function Empty({ title, children, command }: { title: string; children?: ComponentChildren; command?: string }) {
+  return <section class="empty-state"><h2>{title}</h2><p>{children}</p>{command && <Command text={command} />}</section>;
+}
+
+export function Command({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  return <p class="command"><code>{text}</code> <button type="button" onClick={() => { void navigator.clipboard?.writeText(text).then(() => setCopied(true)); }}>{copied ? "copied" : "copy"}</button></p>;
+}
+
+export function Failed({ failure, again }: { failure: Failure; again?: () => void }) {
+  return <section class="empty-state" role="alert"><h2>{failure.status === 404 ? "Not here" : failure.status === 401 || failure.status === 403 ? "Not allowed" : "This could not be loaded"}</h2>
+    <p>{failure.message}</p>{again && <button type="button" onClick={again}>try again</button>}</section>;
+}
+
+// The shape of what is to come, at once; nothing that turns or blinks.
+export function Waiting({ height = 200, label = "loading" }: { height?: number; label?: string }) {
+  return <div class="waiting" style={{ height: `${height}px` }} aria-busy="true"><span>{label} …</span></div>;
+}
+
+export function Field({ label, children }: { label: string; children: ComponentChildren }) {
+  return <label class="field">{label} {children}</label>;
+}
+
+export function Search({ value, onInput, label = "search", onKeyDown }: { value: string; onInput(text: string): void; label?: string; onKeyDown?: (event: KeyboardEvent) => void }) {
+  return <label class="field">{label} <input type="search" data-search autocomplete="off" spellcheck={false} value={value} onInput={(event) => onInput((event.target as HTMLInputElement).value)} onKeyDown={onKeyDown ?? (() => {})} /></label>;
+}
