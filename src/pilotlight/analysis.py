@@ -78,10 +78,12 @@ class Analysis:
             "problems": [str(problem) for problem in self.problems],
         }
 
-    def to_html(self) -> str:
-        """A page that needs nothing else."""
-        body = self._repr_html_()
-        return f'<!doctype html><meta charset="utf-8"><title>pilotlight</title>{body}'
+    def to_html(self, title: str = "traces") -> str:
+        """A page that needs nothing else: findings, timeline, flame graph, roofline."""
+        from pilotlight.web.opened import OpenTrace
+        from pilotlight.web.traced import trace_page
+
+        return trace_page(OpenTrace("0", title, self, []))
 
     def _repr_html_(self) -> str:
         parts = [f'<div style="{_STYLE}">']

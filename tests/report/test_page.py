@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from example import Process, write_example, write_head
+from pilotlight.report.page import page_of, pruned
 
 from pilotlight.recording.recording import Recording
 from pilotlight.report import page
 from pilotlight.report.coverage import coverage_of
 from pilotlight.report.flame import flame_of
-from pilotlight.report.page import page_of, pruned
 from pilotlight.report.report import report_of
 
 MS = 1_000_000

@@ -25,6 +25,7 @@ class Analyze:
     examples = (
         "pilotlight analyze trace.json.gz",
         "pilotlight analyze traces/ --html report.html",
+        "pilotlight analyze traces/ --serve",
         "pilotlight analyze rank*.json.gz --json | jq '.findings[].title'",
     )
 
@@ -32,6 +33,8 @@ class Analyze:
         parser.add_argument("paths", nargs="+", type=Path, help="files or folders, one job")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
+        parser.add_argument("--serve", action="store_true", help="show it in the browser")
+        parser.add_argument("--port", type=int, default=0, help="for --serve; any free one if 0")
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.analysis import analyze
@@ -42,14 +45,45 @@ class Analyze:
             print(f"pilotlight analyze: {problem}", file=sys.stderr)
         if args.html:
             try:
-                args.html.write_text(found.to_html(), encoding="utf-8")
+                args.html.write_text(found.to_html(_title(args.paths)), encoding="utf-8")
             except OSError as error:
                 raise UsageError(f"{args.html}: cannot write: {error.strerror}") from None
+        if args.serve:
+            return _serve(found, args)
         if args.json:
             print(json.dumps(found.to_dict()))
         else:
             _print(found)
         return 2 if found.problems else 0
+
+
+def _title(paths: list[Path]) -> str:
+    return paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
+
+
+def _serve(found: Analysis, args: argparse.Namespace) -> int:
+    """On this machine only, until Ctrl-C."""
+    import webbrowser
+
+    try:
+        from pilotlight.web.viewer import bound_socket, serve_library
+    except ImportError as error:
+        raise UsageError(f"--serve needs {error.name}: pip install 'pilotlight[server]'") from None
+    from pilotlight.web.library import Library
+    from pilotlight.web.opened import OpenTrace
+
+    library = Library({})
+    library.keep(OpenTrace("0", _title(args.paths), found, args.paths))
+    try:
+        bound = bound_socket(args.port)
+    except OSError as error:
+        raise UsageError(f"--port {args.port}: {error.strerror}") from None
+    address = f"http://127.0.0.1:{bound.getsockname()[1]}/#/trace/0"
+    print(f"{address}  (Ctrl-C ends it)", flush=True)
+    if sys.stdout.isatty():
+        webbrowser.open(address)
+    serve_library(library, bound)
+    return 0
 
 
 class _Progress:

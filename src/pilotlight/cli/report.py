@@ -41,9 +41,9 @@ class Report:
             report = report_of(Recording.open(path))
         if args.html:
             from pilotlight import __version__
-            from pilotlight.report.page import page_of
+            from pilotlight.web.reported import report_page
 
-            _write(args.html, page_of(report, __version__))
+            _write(args.html, report_page(report, __version__))
         if args.json:
             from pilotlight.report.document import document_of
 

@@ -25,6 +25,7 @@ class Roofline:
         parser.add_argument("path", type=Path, help="Kineto trace with shapes (record_shapes=True)")
         parser.add_argument("--gpu", metavar="NAME", help="if the trace does not name it")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.insights.job import job_of
@@ -49,6 +50,17 @@ class Roofline:
         if not operators.kinds:
             raise FormatError(f"{args.path}: no shapes in it: record with record_shapes=True")
         result = roofline(view, operators, gpu)
+        if args.html:
+            from pilotlight import __version__
+            from pilotlight.web.onefile import one_file
+            from pilotlight.web.roofs import answer_of
+
+            answers = {"roofline": answer_of(result, gpu)}
+            title = f"{args.path.name} · roofline · pilotlight"
+            try:
+                args.html.write_text(one_file(title, "#/roofline", answers, {}, __version__))
+            except OSError as error:
+                raise UsageError(f"{args.html}: cannot write: {error.strerror}") from None
         if args.json:
             print(json.dumps(dataclasses.asdict(result)))
             return 2 if found.problems else 0

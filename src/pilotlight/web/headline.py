@@ -20,7 +20,8 @@ def headline(found: Analysis) -> str:
     text += f", device busy {share(busy)}"
     if found.diagnosis.findings:
         first = found.diagnosis.findings[0]
-        gain = f"{100 * first.gain_low_ratio:.0f} to {100 * first.gain_high_ratio:.0f} %"
+        low, high = (f"{100 * r:.0f}" for r in (first.gain_low_ratio, first.gain_high_ratio))
+        gain = f"{low} to {high} %" if low != high else f"{high} %"
         title = (
             first.title[:1].lower() + first.title[1:] if first.title[1:2].islower() else first.title
         )

@@ -93,7 +93,7 @@ def icicle_of(
         mine = np.flatnonzero((spans.lane == number) & is_host & (inside > 0))
         if not mine.size:
             continue
-        root = tree.named(title_of(lane))
+        root = tree.named(title_of(lane, is_device=False))
         order, depth = nested(trace, mine)
         _grow(tree, trace, order, depth, root, activity, node_of, own, inside)
     device = np.flatnonzero(is_device & (inside > 0))

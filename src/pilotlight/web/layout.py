@@ -56,7 +56,7 @@ def layout_of(trace: Trace) -> Layout:
         for level in range(min(int(depth.max()) + 1, DEEPEST)):
             at = sorted_rows[depth == level]
             if at.size:
-                rows.append(Row(title_of(lane), not is_host, level))
+                rows.append(Row(title_of(lane, not is_host), not is_host, level))
                 order.append(at)
         left_out += int(np.count_nonzero(depth >= DEEPEST))
     first = np.concatenate(([0], np.cumsum([part.size for part in order]))).astype(np.int64)
@@ -64,10 +64,12 @@ def layout_of(trace: Trace) -> Layout:
     return Layout(tuple(rows), first, whole, left_out)
 
 
-def title_of(lane: Lane) -> str:
+def title_of(lane: Lane, is_device: bool) -> str:
     name = lane.name.strip() or lane.thread
     if name == SUMMARY:
         return name
+    if is_device and lane.process.isdecimal():
+        return f"GPU {lane.process} · {name}"
     return name if not lane.process or lane.process in name else f"{lane.process} · {name}"
 
 

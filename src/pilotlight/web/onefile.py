@@ -22,7 +22,7 @@ _HEAD = """<!doctype html>
 </head>
 <body>
 <div id="page"></div>
-<noscript>This page needs JavaScript; the same on a terminal: <code>pilotlight --help</code>.</noscript>
+<noscript>This page needs JavaScript; see <code>pilotlight --help</code>.</noscript>
 <script type="application/json" id="data">"""
 
 
@@ -44,7 +44,8 @@ def one_file(
         title=html.escape(title),
         style=built("page.css"),
     )
-    return f'{head}{as_data(data)}</script>\n<script type="module">{script}</script>\n</body>\n</html>\n'
+    code = f'<script type="module">{script}</script>'
+    return f"{head}{as_data(data)}</script>\n{code}\n</body>\n</html>\n"
 
 
 def built(name: str) -> str:

@@ -1,14 +1,14 @@
 // A flame graph from the top down: zoom, search, keyboard; only what is wide enough is visited.
 import { useMemo, useRef, useState } from "preact/hooks";
-import { activityColours, colour } from "../look/colours";
+import { activities, colour } from "../look/colours";
 import { duration, share, shortName, signedShare } from "../look/format";
-import { fitted, useCanvas } from "./canvas";
+import { fitted, letterWidth, useCanvas } from "./canvas";
 import type { Laid } from "./tree";
 
 const ROW = 19;
 
 interface Box { node: number; x: number; width: number; row: number }
-interface Properties { laid: Laid; query: string; label: string; zoom?: number; onZoom?: (node: number) => void; onPick?: (name: number) => void; upward?: boolean; unit?: (value: number) => string }
+interface Properties { laid: Laid; query: string; label: string; zoom?: number; onZoom?: (node: number) => void; onPick?: (name: number) => void; palette?: readonly string[]; unit?: (value: number) => string }
 
 export function boxesOf(laid: Laid, zoom: number, width: number): Box[] {
   const { tree, total, depth, firstChild, next } = laid;
@@ -29,7 +29,7 @@ export function boxesOf(laid: Laid, zoom: number, width: number): Box[] {
   return boxes;
 }
 
-export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = duration }: Properties) {
+export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = duration, palette = activities }: Properties) {
   const [ownZoom, setOwnZoom] = useState(0);
   const [hover, setHover] = useState<number | null>(null);
   const zoom = Math.min(given ?? ownZoom, laid.total.length - 1);
@@ -52,7 +52,8 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
 
   const height = useMemo(() => 4 + ROW * (1 + boxesOf(laid, zoom, 1600).reduce((most, box) => Math.max(most, box.row), 3)), [laid, zoom]);
   const { canvas, redraw } = useCanvas((context, width) => {
-    const colours = activityColours();
+    const colours = palette.map(colour);
+    const letter = letterWidth(context);
     const [ink, accent, soft, text, ground, less, more] = ["on-node", "accent", "accent-soft", "text", "raised", "less", "more"].map(colour) as string[];
     boxes.current = boxesOf(laid, zoom, width);
     const largest = laid.change ? Math.max(1, ...boxes.current.map((box) => Math.abs(laid.change![box.node]!))) : 1;
@@ -81,7 +82,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
       if (node === hover && wide > 2) { context.strokeStyle = text!; context.lineWidth = 2; context.strokeRect(x + 1, y + 1, wide - 3, ROW - 3); }
       if (wide > 24) {
         context.fillStyle = isMatch ? accent! : laid.change ? text! : ink!;
-        context.fillText(fitted(shortName(tree.names[tree.name[node]!] ?? ""), wide - 8), x + 4, y + ROW / 2);
+        context.fillText(fitted(shortName(tree.names[tree.name[node]!] ?? ""), wide - 8, letter), x + 4, y + ROW / 2);
       }
     }
   });

@@ -4,7 +4,7 @@ import type { Source } from "../data/source";
 import type { Trace } from "../data/types";
 import { activities, activityColours, colour } from "../look/colours";
 import { count, duration, shortName } from "../look/format";
-import { fitted, niceStep, useCanvas } from "./canvas";
+import { fitted, letterWidth, niceStep, useCanvas } from "./canvas";
 import { type Line, lineAt, linesOf } from "./lines";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
 
@@ -114,7 +114,8 @@ export function TimelineCanvas(properties: Properties) {
     context.globalAlpha = 1;
     context.fillStyle = ink!;
     context.font = "11px system-ui, sans-serif";
-    for (const [name, left, y, room] of labels) { const shown = fitted(name, room, 5.8); if (shown) context.fillText(shown, left, y); }
+    const letter = letterWidth(context);
+    for (const [name, left, y, room] of labels) { const shown = fitted(name, room, letter); if (shown) context.fillText(shown, left, y); }
     if (picked) outline(context, picked, text!, 2);
     if (hover) outline(context, hover, text!, 1);
     if (picked && picked.flowRow >= 0) flow(context, picked, accent!);
@@ -196,7 +197,7 @@ export function TimelineCanvas(properties: Properties) {
       const y = item.y - scroll.current + RULER;
       context.font = item.isHead ? "600 12px system-ui, sans-serif" : "11px system-ui, sans-serif";
       context.fillStyle = item.isHead ? text : quiet;
-      context.fillText(fitted(item.title, GUTTER - 14, item.isHead ? 7 : 5.8), item.isHead ? 6 : 18, y + item.height / 2);
+      context.fillText(fitted(item.title, GUTTER - (item.isHead ? 12 : 24), letterWidth(context)), item.isHead ? 6 : 18, y + item.height / 2);
     }
     context.restore();
     context.fillStyle = line;

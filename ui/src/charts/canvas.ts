@@ -41,7 +41,14 @@ export function useCanvas(draw: Draw): Pen {
 }
 
 // Cuts by an estimate of the width of a letter: measuring every label costs more than drawing it.
-export function fitted(text: string, width: number, letter = 6.3): string {
+const widths = new Map<string, number>();
+export function letterWidth(context: CanvasRenderingContext2D): number {
+  let width = widths.get(context.font);
+  if (width === undefined) widths.set(context.font, (width = context.measureText("vectorized_elementwise_kernel").width / 29));
+  return width;
+}
+
+export function fitted(text: string, width: number, letter: number): string {
   const room = Math.floor(width / letter);
   if (text.length <= room) return text;
   return room < 3 ? "" : text.slice(0, room - 1) + "…";

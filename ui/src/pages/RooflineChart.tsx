@@ -2,9 +2,10 @@
 import { useState } from "preact/hooks";
 import type { Roofline, RooflineRow } from "../data/types";
 import { count, duration, share, threeDigits } from "../look/format";
-import { Empty, Table } from "../parts/parts";
+import { useAnswer } from "../data/load";
+import { Empty, Failed, Table, Waiting } from "../parts/parts";
 
-const WIDTH = 760, HEIGHT = 420, LEFT = 64, BOTTOM = 40, TOP = 14, RIGHT = 16;
+const WIDTH = 760, HEIGHT = 420, LEFT = 96, BOTTOM = 40, TOP = 14, RIGHT = 16;
 const COLOURS: Record<string, string> = { compute: "compute", memory: "copy", latency: "communication" };
 const ADVICE: Record<string, string> = {
   compute: "near what the arithmetic units can do: a smaller type or fewer operations are what is left",
@@ -17,7 +18,7 @@ const advice = (row: RooflineRow): string => ADVICE[row.limit] ?? row.reason;
 export function RooflineChart({ roofline }: { roofline: Roofline }) {
   const [chosen, setChosen] = useState<RooflineRow | null>(null);
   const rows = roofline.rows.filter((row) => row.bytes > 0 && row.flops > 0 && row.total_ns > 0);
-  if (!roofline.rows.length) return <Empty title="No operator with a cost model" command="torch.profiler.profile(record_shapes=True)">The roofline needs the shapes of the operators' inputs.</Empty>;
+  if (!roofline.rows.length) return <Empty title="No operator with a cost model" command="torch.profiler.profile(record_shapes=True)">{roofline.missing || "The roofline needs the shapes of the operators' inputs."}</Empty>;
   const intensity = (row: RooflineRow) => row.flops / row.bytes;
   const rate = (row: RooflineRow) => (row.flops * row.count) / (row.total_ns / 1e9);
   const mine = roofline.peaks[0]!;
@@ -41,7 +42,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
             <text x={(LEFT + WIDTH) / 2} y={HEIGHT - 6} text-anchor="middle">operations for each byte</text>
             {roofline.peaks.slice(1).map((peak) => <path class="roof other" d={roof(peak.flops, peak.bytes)}><title>{peak.gpu}</title></path>)}
             <path class="roof" d={roof(mine.flops, mine.bytes)} />
-            <text x={WIDTH - RIGHT} y={y(mine.flops) - 6} text-anchor="end">{mine.gpu}, as far as programs reach it</text>
+            <text x={WIDTH - RIGHT} y={y(mine.flops) - 6} text-anchor="end" dy="-2">{mine.gpu}, as far as programs reach it</text>
             {rows.slice(0, 300).map((row) => (
               <circle cx={x(intensity(row))} cy={y(rate(row))} r={3 + 13 * Math.sqrt(row.total_ns / longest)} fill={`var(--${COLOURS[row.limit] ?? "other"})`}
                 stroke={row === told ? "var(--text)" : undefined} style={row === told ? { stroke: "var(--text)", strokeWidth: 2 } : {}}
@@ -63,3 +64,12 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
 }
 
 const rateText = (value: number): string => (value >= 1e12 ? `${threeDigits(value / 1e12)} TFLOP/s` : value >= 1e9 ? `${threeDigits(value / 1e9)} GFLOP/s` : `${threeDigits(value / 1e6)} MFLOP/s`);
+
+// The page of `pilotlight roofline --html`.
+export function RooflinePage() {
+  const { value, failure } = useAnswer<Roofline>("roofline");
+  if (failure) return <Failed failure={failure} />;
+  if (!value) return <Waiting height={420} />;
+  const first = value.rows[0];
+  return <><header><p class="about">{value.gpu}</p><h1>MFU {share(value.mfu_ratio)}{first ? `: the most time goes to ${first.operator.replace(/^aten::/, "")}, at ${share(first.roofline_ratio)} of what the GPU reaches (${first.limit})` : ""}</h1></header><RooflineChart roofline={value} /></>;
+}

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Failure } from "../data/source";
 import type { Finding, Parts } from "../data/types";
-import { duration, share, UNKNOWN } from "../look/format";
+import { duration, share, shortName, UNKNOWN } from "../look/format";
 
 export interface Column<T> { title: string; cell(row: T): ComponentChildren; isText?: boolean; sort?(row: T): number | string }
 
@@ -72,7 +72,7 @@ export function FindingCard({ finding, number, show }: { finding: Finding; numbe
   return (
     <li class="finding">
       <h3><span class="number">{number}</span> {finding.title}</h3>
-      <p class="gain">gain <b>{gain(finding)}</b> of the step · {finding.confidence} confidence{finding.rank !== null && finding.rank >= 0 ? ` · rank ${finding.rank}` : ""} · <span class="quiet">{finding.place}</span></p>
+      <p class="gain">gain <b>{gain(finding)}</b> of the step · {finding.confidence} confidence{finding.rank !== null && finding.rank >= 0 ? ` · rank ${finding.rank}` : ""} · <span class="quiet" title={finding.place}>{shortName(finding.place)}</span></p>
       <ul>{finding.evidence.map((text) => <li>{text}</li>)}</ul>
       <p><b>Do:</b> {finding.fix} <span class="quiet">({finding.rule})</span></p>
       {show.length > 0 && <p class="links">{show.map((link) => <a class="button" href={link.href}>{link.text}</a>)}</p>}

@@ -1,61 +1,33 @@
-"""A report as one HTML file that needs nothing from outside."""
+"""A report as one file: thinned to what a browser can draw."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from pilotlight.recording.columns import group
-from pilotlight.report.document import document_of, step_document, to_json
+from pilotlight.report.document import document_of, step_document
 from pilotlight.report.flame import Flame, Function
 from pilotlight.report.report import Report
 from pilotlight.report.steps import StepRows
+from pilotlight.web.onefile import one_file
 
 NODES_LIMIT = 20_000
 ENTRIES_LIMIT = 100_000
 STEPS_LIMIT = 100_000
 SMALL = Function("(small)", "")
 
-_SCRIPTS = ("format.js", "steps.js", "flame.js", "tables.js")
 
-
-def page_of(report: Report, version: str) -> str:
+def report_page(report: Report, version: str) -> str:
     """The whole page. Names from the profiled program are data in it, never markup or code."""
     flame, nodes_left_out = pruned(report.flame)
     document = document_of(replace(report, flame=flame))
-    document["step_rows"], steps_left_out = _thinned(report)
+    document["step_rows"], steps_left_out = thinned(report)
     document["page"] = {"nodes_left_out": nodes_left_out, "steps_left_out": steps_left_out}
-    script = "\n".join(_asset(name) for name in _SCRIPTS)
-    parts = {
-        "POLICY": f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_hash(script)}'",
-        "TITLE": html.escape(f"{report.manifest.job} · pilotlight"),
-        "STYLE": _asset("page.css"),
-        "VERSION": html.escape(version),
-        "SCRIPT": script,
-        "DATA": _as_data(document),
-    }
-    head, *pieces = _asset("page.html").split("@")
-    return head + "".join(parts.get(piece, piece) for piece in pieces)
-
-
-def _asset(name: str) -> str:
-    return (files("pilotlight.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _as_data(document: dict[str, Any]) -> str:
-    """JSON that cannot end the script element around it."""
-    text = to_json(document)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    title = f"{report.manifest.job} · pilotlight"
+    return one_file(title, "#/report", {"report": document}, {}, version)
 
 
 def pruned(flame: Flame) -> tuple[Flame, int]:
@@ -107,7 +79,7 @@ def _with_nodes(
     )
 
 
-def _thinned(report: Report) -> tuple[list[dict[str, Any]], int]:
+def thinned(report: Report) -> tuple[list[dict[str, Any]], int]:
     """All outliers, and of the other steps every n-th where there are too many to draw."""
     whole = sum(rows.step.size for rows in report.step_rows)
     every = -(-whole // STEPS_LIMIT) if whole else 1

@@ -1,0 +1,173 @@
+// What a recording says: the page of `pilotlight report --html`.
+import { useMemo, useState } from "preact/hooks";
+import { Flame } from "../charts/Flame";
+import { type Point, Steps } from "../charts/Steps";
+import { callees, callers, lay, type Tree } from "../charts/tree";
+import { remember, useAddress } from "../data/address";
+import { useAnswer } from "../data/load";
+import type { FlameDocument, ReportDocument, Times } from "../data/report";
+import { clock, count, duration, share, shortFile, size, threeDigits, UNKNOWN, value } from "../look/format";
+import { Bar, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+
+const STATES = ["unknown", "running", "waiting", "gil", "disk"];
+const STATE_NAMES = ["unknown", "running", "waiting", "waiting for the GIL", "disk"];
+const timesOf = (times: Times) => [times.unknown_ns, times.running_ns, times.waiting_ns, times.gil_wait_ns, times.disk_ns];
+const pieces = (times: Times) => timesOf(times).map((ns, i) => ({ label: STATE_NAMES[i]!, ns, colour: STATES[i]! })).filter((piece) => piece.ns > 0);
+const partOf = (times: Times, part: number) => { const whole = timesOf(times).reduce((a, b) => a + b, 0); return whole ? share(part / whole) : ""; };
+
+export function ReportPage() {
+  const { value: report, failure } = useAnswer<ReportDocument>("report");
+  if (failure) return <Failed failure={failure} />;
+  if (!report) return <Waiting height={400} />;
+  const labels = new Map(report.processes.map((row) => [row.process, row.label]));
+  const label = (process: number) => labels.get(process) ?? `process ${process}`;
+  return (
+    <>
+      <header>
+        <p class="about">{[report.job, report.state, duration(report.duration_ns), `${report.processes.length} process${report.processes.length === 1 ? "" : "es"} on ${report.node}`, clock(report.created_ns), report.command.join(" ")].filter(Boolean).join("  ·  ")}</p>
+        <h1>{report.headline}</h1>
+      </header>
+      <StepTimes report={report} label={label} />
+      <Stacks report={report} label={label} />
+      <Tables report={report} label={label} />
+    </>
+  );
+}
+
+interface Part { report: ReportDocument; label(process: number): string }
+
+function StepTimes({ report, label }: Part) {
+  const { query } = useAddress();
+  const [process, setProcess] = useState(query["steps"] ?? "");
+  const [range, setRange] = useState<{ from: number; to: number } | null>(null);
+  const points = useMemo(() => report.step_rows.flatMap((rows) => rows.step.map((step, i) => ({
+    process: rows.process, step, x: rows.since_start_ns[i]!, y: rows.duration_ns[i]!, isOutlier: rows.is_outlier[i] === 1,
+  }))).filter((point) => process === "" || point.process === Number(process)).sort((a, b) => a.x - b.x), [process]);
+  const detail = useMemo(() => new Map(report.steps.flatMap((steps) => steps.outliers.map((row) => [`${steps.process}:${row.step}`, row] as const))), []);
+  if (!report.step_rows.length) return <section><h2>Step time</h2><p class="empty">No step was marked. Call pilotlight.step() once a step, or use a framework that pilotlight knows.</p></section>;
+  const tell = (i: number | null) => {
+    if (i === null) return <>{count(points.length)} steps shown. Hover for the numbers, drag to zoom in, Esc for the whole run.</>;
+    const point = points[i]!;
+    const more = detail.get(`${point.process}:${point.step}`);
+    return <><b>step {point.step}</b> of {label(point.process)}: <b>{duration(point.y)}</b>, begins {duration(point.x)} after the start{more && <>; {threeDigits(more.ratio)} × the median{more.gc_ns ? `, GC ${duration(more.gc_ns)}` : ""}{more.doing ? `, ${share(more.doing_ratio)} in ${more.doing}` : ""}</>}</>;
+  };
+  return (
+    <section aria-label="step time">
+      <div class="tools"><h2>Step time</h2><Field label="rank"><select value={process} onChange={(event) => { const chosen = (event.target as HTMLSelectElement).value; setProcess(chosen); remember({ steps: chosen }); }}><option value="">all</option>{report.step_rows.map((rows) => <option value={String(rows.process)}>{label(rows.process)}</option>)}</select></Field>
+        <span class="legend"><span><span class="swatch" style={{ background: "var(--running)" }} />step</span><span style={{ color: "var(--accent)" }}>▲ outlier</span></span></div>
+      <Steps points={points as Point[]} from={range?.from ?? 0} to={range?.to ?? report.duration_ns} onZoom={setRange} tell={tell} label="Step time" xText={(ns) => (ns === 0 ? "start" : duration(ns))} />
+    </section>
+  );
+}
+
+export function treeOfEntries(flame: FlameDocument, keep: (i: number) => boolean): Tree {
+  const nodes = flame.parents.length;
+  const own = new Float64Array(nodes);
+  const states = Array.from({ length: 5 }, () => new Float64Array(nodes));
+  const { node, state, ns } = flame.entries;
+  for (let i = 0; i < ns.length; i++) {
+    if (!keep(i)) continue;
+    own[node[i]!]! += ns[i]!;
+    states[Math.min(state[i]!, 4)]![node[i]!]! += ns[i]!;
+  }
+  for (let i = nodes - 1; i > 0; i--) for (const times of states) times[flame.parents[i]!]! += times[i]!;
+  const dominant = Uint8Array.from({ length: nodes }, (_, i) => states.reduce((best, times, s) => (times[i]! > states[best]![i]! ? s : best), 1));
+  // The last name is that of the root: node 0 is no function.
+  const name = Uint32Array.from(flame.function_of);
+  name[0] = flame.functions.length;
+  return { names: [...flame.functions.map(([text]) => text), "all"], notes: [...flame.functions.map(([, file]) => file), ""], parent: Uint32Array.from(flame.parents), name, activity: dominant, own };
+}
+
+function Stacks({ report, label }: Part) {
+  const { flame } = report;
+  const { query } = useAddress();
+  const main = flame.threads.findIndex((name) => report.functions_of_threads.length === 1 && name === report.functions_of_threads[0]);
+  const [process, setProcess] = useState(query["process"] ?? "");
+  const [thread, setThread] = useState(query["thread"] ?? (main >= 0 ? String(main) : ""));
+  const [state, setState] = useState(query["state"] ?? "");
+  const [text, setText] = useState(query["q"] ?? "");
+  const [name, setName] = useState<number | null>(null);
+  const entries = flame.entries;
+  const laid = useMemo(() => lay(treeOfEntries(flame, (i) =>
+    (process === "" || entries.process[i] === Number(process)) && (thread === "" || entries.thread[i] === Number(thread)) && (state === "" || entries.state[i] === Number(state)))), [process, thread, state]);
+  const sandwich = useMemo(() => (name === null ? null : { up: lay(callers(laid.tree, laid.total, name)), down: lay(callees(laid.tree, name)) }), [laid, name]);
+  if (!entries.ns.length) return <section><h2>Where the time goes</h2><p class="empty">No stack was sampled. Start the job with: pilotlight run -- COMMAND</p></section>;
+  const choose = (key: string, set: (value: string) => void) => (event: Event) => { const chosen = (event.target as HTMLSelectElement).value; set(chosen); remember({ [key]: chosen }); };
+  const present = (numbers: number[]) => [...new Set(numbers)].sort((a, b) => a - b);
+  return (
+    <section aria-label="flame graph" class="by-state">
+      <div class="tools"><h2>Where the time goes</h2>
+        <Field label="rank"><select value={process} onChange={choose("process", setProcess)}><option value="">all</option>{present(entries.process).map((row) => <option value={String(row)}>{label(row)}</option>)}</select></Field>
+        <Field label="thread"><select value={thread} onChange={choose("thread", setThread)}><option value="">all</option>{present(entries.thread).map((row) => <option value={String(row)}>{flame.threads[row]}</option>)}</select></Field>
+        <Field label="state"><select value={state} onChange={choose("state", setState)}><option value="">all</option>{present(entries.state).map((row) => <option value={String(row)}>{STATE_NAMES[row]}</option>)}</select></Field>
+        <Search value={text} onInput={(given) => { setText(given); remember({ q: given }); }} />
+        <span class="legend">{present(entries.state).map((row) => <span><span class="swatch" style={{ background: `var(--${STATES[row]})` }} />{STATE_NAMES[row]}</span>)}</span></div>
+      {sandwich && name !== null
+        ? <div class="split"><div><h2>{laid.tree.names[name]} <button type="button" onClick={() => setName(null)}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={STATES} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={STATES} /></div></div>
+        : <Flame laid={laid} query={text} label="Flame graph" onPick={setName} palette={STATES} />}
+    </section>
+  );
+}
+
+const named = (name: string, file: string) => <span title={file}>{name}{file && <> <small>{shortFile(file)}</small></>}</span>;
+
+function Tables({ report, label }: Part) {
+  const total = report.functions.reduce((sum, row) => sum + row.self_ns, 0) || 1;
+  const outliers = report.steps.flatMap((steps) => steps.outliers.map((row) => ({ ...row, process: steps.process }))).sort((a, b) => b.duration_ns - a.duration_ns);
+  return (
+    <div class="columns">
+      <Table title="Steps" rows={report.steps} columns={[
+        { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "steps", cell: (row) => count(row.count) }, { title: "median", cell: (row) => duration(row.median_ns) },
+        { title: "p95", cell: (row) => duration(row.p95_ns) }, { title: "min", cell: (row) => duration(row.min_ns) }, { title: "max", cell: (row) => duration(row.max_ns) },
+        { title: "outliers", cell: (row) => count(row.outlier_count) }, { title: "cost", cell: (row) => share(row.total_ns ? row.outlier_excess_ns / row.total_ns : 0) }]} />
+      <Table title="Steps that took much longer" rows={outliers} columns={[
+        { title: "step", cell: (row) => `${row.step}${row.is_first ? " (first)" : ""}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "after", cell: (row) => duration(row.since_start_ns) },
+        { title: "took", cell: (row) => duration(row.duration_ns) }, { title: "× median", cell: (row) => threeDigits(row.ratio) }, { title: "GC", cell: (row) => (row.gc_ns ? duration(row.gc_ns) : "") },
+        { title: "mostly in", isText: true, cell: (row) => (row.doing ? `${row.doing} (${share(row.doing_ratio)})` : "") }]} />
+      <Table title={`Functions of ${report.functions_of_threads.slice(0, 3).join(", ")}`} rows={report.functions} columns={[
+        { title: "function", isText: true, cell: (row) => named(row.function, row.file), sort: (row) => row.function }, { title: "self", cell: (row) => share(row.self_ns / total), sort: (row) => row.self_ns },
+        { title: "total", cell: (row) => share(row.total_ns / total), sort: (row) => row.total_ns }, { title: "running", cell: (row) => (row.self_ns ? share(row.running_ns / row.self_ns) : "") }, { title: "samples", cell: (row) => count(row.samples), sort: (row) => row.samples }]} />
+      <Table title="Ranges" rows={report.ranges} columns={[
+        { title: "name", isText: true, cell: (row) => row.name + (row.partial ? ` (${count(row.partial)} partial)` : "") }, { title: "count", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
+        { title: "self", cell: (row) => (row.is_estimate ? "≥ " : "") + duration(row.self_ns) }, { title: "p50", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p50_ns) }, { title: "p95", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p95_ns) }, { title: "max", cell: (row) => duration(row.max_ns) }]}
+        empty={'No range was annotated. In the program: with pilotlight.annotate("forward"): …'} />
+      <Table title="Threads" rows={report.threads} columns={[
+        { title: "thread", isText: true, cell: (row) => row.name || `thread ${row.thread}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "samples", cell: (row) => count(row.samples) }, { title: "", cell: (row) => <Bar pieces={pieces(row.times)} /> },
+        { title: "running", cell: (row) => partOf(row.times, row.times.running_ns) }, { title: "GIL wait", cell: (row) => partOf(row.times, row.times.gil_wait_ns) }]} />
+      <Table title="Counters" rows={report.counters} columns={[
+        { title: "name", isText: true, cell: (row) => row.name }, { title: "rank", cell: (row) => label(row.process) }, { title: "last", cell: (row) => value(row.last) }, { title: "min", cell: (row) => value(row.min) }, { title: "max", cell: (row) => value(row.max) }]} />
+      <Table title="Garbage collection" rows={report.garbage} empty="None seen." columns={[
+        { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "collections", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns) }, { title: "of the time", cell: (row) => share(row.ratio) },
+        { title: "longest", cell: (row) => duration(row.longest_ns) }, { title: "after", cell: (row) => (row.longest_since_start_ns === null ? "" : duration(row.longest_since_start_ns)) }]} />
+      <Table title="Processes" rows={report.processes} columns={[
+        { title: "rank", isText: true, cell: (row) => row.label }, { title: "pid", cell: (row) => String(row.pid) }, { title: "lived", cell: (row) => duration(row.duration_ns) },
+        { title: "sampled", cell: (row) => share(row.sampled_ratio) }, { title: "", cell: (row) => (row.times ? <Bar pieces={pieces(row.times)} /> : "") },
+        { title: "end", cell: (row) => row.how + (row.exception ? ` (${row.exception})` : "") + (row.off ? `, probe off: ${row.off}` : "") }, { title: "command", isText: true, cell: (row) => row.command }]} />
+      <section><h2>Not in these numbers</h2><ul>{lostOf(report, label).map((line) => <li>{line}</li>)}</ul></section>
+      <section><h2>Cost of pilotlight</h2><ul>{costOf(report).map((line) => <li>{line}</li>)}</ul></section>
+    </div>
+  );
+}
+
+function lostOf(report: ReportDocument, label: (process: number) => string): string[] {
+  const { losses, page } = report;
+  const lost = losses.gaps.map((gap) => `${label(gap.process)}: ${count(gap.count)} records between ${duration(gap.first_since_start_ns)} and ${duration(gap.last_since_start_ns)}${gap.first_step === null ? "" : `, steps ${gap.first_step} to ${gap.last_step ?? "…"}`}: ${gap.reason}`);
+  for (const [number, what] of [
+    [losses.chunks_dropped, "chunks of detail dropped for the budget"], [losses.rows_dropped, "rows dropped by the recorder"],
+    [losses.samples_torn, "samples dropped because the stack changed while it was read"], [losses.passes_skipped, "rounds of the sampler left out to keep its cost down"],
+    [page.steps_left_out, "ordinary steps not drawn (all outliers are)"], [page.nodes_left_out, "small nodes of the flame graph shown as (small)"],
+  ] as const) if (number) lost.push(`${count(number)} ${what}`);
+  const until = Math.max(0, ...report.processes.filter((row) => row.detail_since_start_ns > row.start_since_start_ns).map((row) => row.detail_since_start_ns));
+  if (until) lost.push(`before ${duration(until)} only sums of 10 s are kept: no threads, no self time of ranges`);
+  lost.push(...losses.write_errors.map((error) => `write error: ${error}`), ...losses.warnings);
+  return lost.length ? lost : ["nothing: no record was lost"];
+}
+
+function costOf({ overhead }: ReportDocument): string[] {
+  const worst = overhead.samplers.reduce<(typeof overhead.samplers)[number] | null>((most, row) => (most && most.cpu_ratio > row.cpu_ratio ? most : row), null);
+  return [
+    worst ? `sampler in each process: ${share(worst.cpu_ratio)} of a core at most, ${threeDigits(worst.achieved_hz)} Hz reached of ${threeDigits(worst.asked_hz)} Hz asked` : `sampler: ${UNKNOWN}`,
+    `agent: ${share(overhead.agent_cpu_ratio)} of a core, memory ${size(overhead.agent_rss_bytes)}`,
+    `detail on disk: ${size(overhead.recorded_bytes)}`,
+  ];
+}
