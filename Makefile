@@ -11,9 +11,10 @@ help: ## this list
 
 setup: $(VENV)/.built ## environment with everything that checks, tests and benches use
 
-$(VENV)/.tools: requirements-dev.txt scripts/system-packages
+$(VENV)/.tools: requirements-dev.txt scripts/system-packages ui/package-lock.json
 	@sh scripts/system-packages
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@if command -v npm >/dev/null; then (cd ui && npm ci --silent --no-fund --no-audit) || echo "not installed: the tools of ui/; what needs them is skipped"; fi
 	@echo "installing the development tools (a minute or two on a fresh machine)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
@@ -31,6 +32,8 @@ check: setup ## formatting, lint, types, layers, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/cli_reference.py --check
+	$(BIN)/python scripts/api_types.py --check
+	@sh scripts/page --check
 
 test: setup ## all tests, under 15 minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 10
@@ -46,6 +49,8 @@ fuzz: setup ## the segment reader under a coverage-guided fuzzer, for ten minute
 
 docs: setup ## write the generated pages again
 	$(BIN)/python scripts/cli_reference.py
+	$(BIN)/python scripts/api_types.py
+	@sh scripts/page
 
 clean: ## forget everything that was built
 	rm -rf $(VENV) build

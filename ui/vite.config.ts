@@ -14,9 +14,9 @@ export default defineConfig({
     chunkSizeWarningLimit: 1000,
     rolldownOptions: {
       output: {
-        entryFileNames: "page.js",
-        chunkFileNames: "[name].js",
-        assetFileNames: "page[extname]",
+        entryFileNames: "assets/page.js",
+        chunkFileNames: "assets/[name].js",
+        assetFileNames: "assets/page[extname]",
         codeSplitting: false,
       },
     },

@@ -31,7 +31,7 @@ def one_file(
 ) -> str:
     """`page` is the address that the file opens with; `answers` and `tables` are what the API
     would say, by path. Names from the profiled program are data in it, never markup or code."""
-    script = built("page.js").replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    script = built("assets/page.js").replace("</script", "<\\/script").replace("<!--", "<\\!--")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = {
         "page": page,
@@ -42,7 +42,7 @@ def one_file(
     head = _HEAD.format(
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         title=html.escape(title),
-        style=built("page.css"),
+        style=built("assets/page.css"),
     )
     code = f'<script type="module">{script}</script>'
     return f"{head}{as_data(data)}</script>\n{code}\n</body>\n</html>\n"

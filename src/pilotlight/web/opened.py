@@ -152,10 +152,7 @@ class OpenTrace:
         view = self._view(number) if number is not None else next(iter(views), None)
         if view is None:
             raise NotFound("no rank with a device here")
-        return roofline_answer(view, self._file_of(view.trace), gpu)
-
-    def _file_of(self, trace: Trace) -> Path:
-        return next((path for path in self.paths if str(path) == trace.source), Path(trace.source))
+        return roofline_answer(view, gpu)
 
     @cached_property
     def answer(self) -> answers.Trace:

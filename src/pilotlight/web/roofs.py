@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 from pilotlight.errors import FormatError, UsageError
 from pilotlight.insights.job import RankView
 from pilotlight.insights.roofline import Roofline, roofline
 from pilotlight.model.hardware import Gpu, find_gpu, gpus
-from pilotlight.trace.operators import read_operators
 from pilotlight.web import answers
 
 OTHERS = ("A100-80-SXM", "H100-SXM", "H200", "B200", "MI300X")
 _TYPES = ("bf16", "fp16", "tf32", "fp32")
 
 
-def roofline_answer(view: RankView, path: Path, gpu_name: str | None) -> answers.Roofline:
+def roofline_answer(view: RankView, gpu_name: str | None) -> answers.Roofline:
     gpu = find_gpu(gpu_name or next(iter(view.trace.devices), ""))
     if gpu is None:
         raise UsageError(f"which GPU? One of {', '.join(gpus())}")
-    if view.trace.format != "kineto" or not path.is_file():
-        raise FormatError("the roofline needs a Kineto trace in a file of its own")
-    operators = read_operators(path)
+    operators = view.trace.detail.operators
     if not operators.kinds:
         raise FormatError("no shapes in this trace: record it with record_shapes=True")
     return answer_of(roofline(view, operators, gpu), gpu)

@@ -23,7 +23,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-_NAMES = ("index.html", "page.js", "page.css")
+_NAMES = ("index.html", "assets/page.js", "assets/page.css")
 
 
 def page_routes() -> list[Route]:

@@ -44,7 +44,7 @@ export function useCanvas(draw: Draw): Pen {
 const widths = new Map<string, number>();
 export function letterWidth(context: CanvasRenderingContext2D): number {
   let width = widths.get(context.font);
-  if (width === undefined) widths.set(context.font, (width = context.measureText("vectorized_elementwise_kernel").width / 29));
+  if (width === undefined) widths.set(context.font, (width = context.measureText("vectorized_elementwise_kernel").width / 26.5));
   return width;
 }
 

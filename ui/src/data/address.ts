@@ -29,15 +29,22 @@ export function useAddress(): Address {
   return address;
 }
 
-// Changes the query without a new entry in the history: for what changes with every wheel.
+// Changes the query without a new entry in the history: for what changes with every wheel. Gathered for
+// a moment, since browsers allow only so many; forgotten where the page has moved on meanwhile.
 let pending: ReturnType<typeof setTimeout> | undefined;
+let gathered: Record<string, string | number | null | undefined> = {};
+let place = "";
 export function remember(changes: Record<string, string | number | null | undefined>): void {
-  const now = parse(location.hash);
-  const query: Record<string, string | number | null | undefined> = { ...now.query, ...changes };
+  const now = parse(location.hash).path.join("/");
+  gathered = now === place ? { ...gathered, ...changes } : changes;
+  place = now;
   clearTimeout(pending);
-  const hash = write(now.path, query);
-  if (hash === location.hash) return;
-  pending = setTimeout(() => history.replaceState(null, "", hash), 150);
+  pending = setTimeout(() => {
+    const { path, query } = parse(location.hash);
+    const hash = write(path, { ...query, ...gathered });
+    gathered = {};
+    if (path.join("/") === place && hash !== location.hash) history.replaceState(null, "", hash);
+  }, 150);
 }
 
 export function go(path: string[], query: Record<string, string | number | null | undefined> = {}): void {

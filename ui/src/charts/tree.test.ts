@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { boxesOf } from "./Flame";
+import { callees, callers, compared, functions, lay, type Tree, totals } from "./tree";
+
+// main -> a (5) -> b (3); main -> c (2) -> a (4) -> a (1)
+const tree: Tree = {
+  names: ["all", "main", "a", "b", "c"], notes: ["", "", "", "", ""],
+  parent: Uint32Array.of(0, 0, 1, 2, 1, 4, 5), name: Uint32Array.of(0, 1, 2, 3, 4, 2, 2),
+  activity: new Uint8Array(7), own: Float64Array.of(0, 0, 5, 3, 2, 4, 1),
+};
+
+test("a total is the own time and that of all below", () => {
+  assert.deepEqual([...totals(tree.parent, tree.own)], [15, 15, 8, 3, 7, 5, 1]);
+});
+
+test("recursion counts once in the total of a function", () => {
+  const rows = functions(lay(tree));
+  const row = rows.find((found) => tree.names[found.name] === "a")!;
+  assert.equal(row.own, 10);
+  assert.equal(row.total, 13);
+});
+
+test("callees keep the time of a function wherever it was called", () => {
+  const found = lay(callees(tree, 2));
+  assert.equal(found.total[0], 13);
+  const names = [...found.tree.name].map((number) => found.tree.names[number]);
+  assert.deepEqual(names.sort(), ["a", "a", "b"]);
+});
+
+test("callers divide the time of a function among those that call it", () => {
+  const laid = lay(tree);
+  const found = lay(callers(tree, laid.total, 2));
+  assert.equal(found.total[0], 13);
+  const direct = [...found.tree.parent.keys()].filter((node) => node > 0 && found.tree.parent[node] === 0);
+  const byName = Object.fromEntries(direct.map((node) => [found.tree.names[found.tree.name[node]!], found.total[node]]));
+  assert.deepEqual(byName, { main: 8, c: 5 });
+});
+
+test("children stand in the order of their time and thin ones are not visited", () => {
+  const laid = lay(tree);
+  const boxes = boxesOf(laid, 0, 15);
+  const main = boxes.filter((box) => box.row === 2).sort((a, b) => a.x - b.x);
+  assert.deepEqual(main.map((box) => box.width), [8, 7]);
+  assert.equal(boxesOf(laid, 0, 2).some((box) => box.width < 0.6), false);
+});
+
+test("a zoomed node has the whole width and its callers above it", () => {
+  const boxes = boxesOf(lay(tree), 4, 100);
+  assert.deepEqual(boxes.filter((box) => box.width === 100).map((box) => box.row), [0, 1, 2]);
+});
+
+test("a comparison has the difference of each path, also of those on one side only", () => {
+  const other: Tree = { names: ["all", "main", "d"], notes: ["", "", ""], parent: Uint32Array.of(0, 0, 1), name: Uint32Array.of(0, 1, 2), activity: new Uint8Array(3), own: Float64Array.of(0, 0, 6) };
+  const laid = compared(other, tree);
+  const change = new Map([...laid.tree.name].map((number, node) => [laid.tree.names[number], laid.change![node]]));
+  assert.equal(laid.change![0], 9);
+  assert.equal(change.get("d"), -6);
+  for (let node = 1; node < laid.tree.parent.length; node++) assert.ok(laid.total[laid.tree.parent[node]!]! >= laid.total[node]!);
+});

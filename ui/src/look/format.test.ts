@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parse, write } from "../data/address";
+import { ago, duration, share, shortName, signedShare, size, threeDigits } from "./format";
+
+test("numbers have three digits and a unit", () => {
+  assert.equal(duration(41_234_567), "41.2\u00a0ms");
+  assert.equal(duration(999_600), "1.00\u00a0ms");
+  assert.equal(duration(0), "0");
+  assert.equal(duration(7_300e9), "2\u00a0h\u00a02\u00a0min");
+  assert.equal(share(0.18), "18.0\u00a0%");
+  assert.equal(signedShare(0.18), "+18.0\u00a0%");
+  assert.equal(size(2048), "2.05\u00a0kB");
+  assert.equal(threeDigits(12345), "12,345");
+});
+
+test("what is not known is said, not shown as zero", () => {
+  assert.equal(duration(null), "not measured");
+  assert.equal(share(Number.NaN), "not measured");
+});
+
+test("a kernel keeps what tells it apart", () => {
+  assert.equal(shortName("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >(int, at::native::FillFunctor<int>)"), "vectorized_elementwise_kernel<FillFunctor>");
+  assert.equal(shortName("<img src=x onerror=alert(1)>"), "<img src=x onerror=alert(1)>");
+});
+
+test("an address carries any name there and back", () => {
+  const name = "a/b?c=d&e#<img> ü%";
+  const address = parse(write(["job", name], { q: name, empty: "" }));
+  assert.deepEqual(address, { path: ["job", name], query: { q: name } });
+  assert.deepEqual(parse("#/%E0%A4%A").path, ["%E0%A4%A"]);
+});
+
+test("times of the past are told as people do", () => {
+  assert.equal(ago(0, 240e9), "4 min ago");
+});

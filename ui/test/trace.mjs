@@ -1,0 +1,69 @@
+// From the answer to the evidence: overview, "show me", timeline by keyboard, flame graph, roofline.
+export default async function ({ address, open, accessible, noSidewaysScroll, drawn, assert }) {
+  const page = await open();
+  await page.goto(`${address}#/trace/0`);
+  await page.getByRole("heading", { level: 1, name: /Step .* ms, device busy/ }).waitFor();
+  await accessible(page, "overview");
+  await page.getByRole("link", { name: /show me/ }).first().click();
+  await drawn(page, ".timeline canvas");
+  assert.match(page.url(), /timeline\?from=.*&range=/);
+  await page.getByRole("heading", { name: /Selected:/ }).waitFor();
+  await page.getByRole("region", { name: "totals of the selection" }).locator("tbody tr").first().waitFor();
+  await accessible(page, "timeline");
+
+  // Keyboard only: reach the canvas, zoom, walk, read what is chosen.
+  await page.locator(".timeline canvas").focus();
+  await page.keyboard.press("0");
+  await page.keyboard.press("w");
+  await page.waitForTimeout(300);
+  const zoomed = page.url();
+  assert.match(zoomed, /from=\d+/);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.waitForFunction(() => /from .* on/.test(document.querySelector(".timeline .readout").textContent));
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("m");
+  await page.getByRole("heading", { name: /Selected:/ }).waitFor();
+
+  // A link shows what its sender saw.
+  await page.waitForTimeout(300);
+  const second = await open();
+  await second.goto(page.url());
+  await second.getByRole("heading", { name: /Selected:/ }).waitFor();
+  await drawn(second, ".timeline canvas");
+
+  await page.keyboard.press("/");
+  await page.keyboard.type("flash");
+  await page.getByText(/\d+ spans?,/).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByText(/, at 1/).waitFor();
+  await page.keyboard.press("?");
+  assert.equal(await page.getByRole("heading", { name: /Keys/ }).count(), 0, "in the search field ? is a letter");
+  await page.keyboard.press("Escape");
+
+  await page.getByRole("link", { name: "flame graph", exact: true }).click();
+  await drawn(page, ".flame canvas");
+  await accessible(page, "flame graph");
+  await page.locator(".flame canvas").focus();
+  for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "callers and callees" }).click();
+  await page.getByRole("heading", { name: "called by" }).waitFor();
+  await page.getByRole("button", { name: "back to the whole" }).click();
+  await page.getByLabel("compared with").selectOption({ index: 1 });
+  await page.getByText("more than rank").waitFor();
+  await drawn(page, ".flame canvas");
+
+  for (const width of [360, 1280, 2560]) {
+    for (const colorScheme of ["light", "dark"]) {
+      const sized = await open({ viewport: { width, height: 860 }, colorScheme });
+      for (const view of ["", "/timeline", "/flame"]) {
+        await sized.goto(`${address}#/trace/0${view}`);
+        await sized.getByRole("heading", { level: 1, name: /Step/ }).waitFor();
+        await noSidewaysScroll(sized, `${width}${view}`);
+      }
+      if (width !== 2560) await accessible(sized, `${width} ${colorScheme}`);
+      await sized.context().close();
+    }
+  }
+}
