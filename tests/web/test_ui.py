@@ -40,7 +40,9 @@ def test_layout_trees_and_levels_of_detail(tmp_path: Path) -> None:
 def test_the_committed_page_is_what_the_source_builds(tmp_path: Path) -> None:
     npm("vite", "build", "--logLevel", "warn", PILOTLIGHT_PAGE=str(tmp_path))
     for file in sorted(PAGE.rglob("*.*")):
-        assert (tmp_path / file.relative_to(PAGE)).read_bytes() == file.read_bytes(), f"stale: {file.name}"
+        assert (tmp_path / file.relative_to(PAGE)).read_bytes() == file.read_bytes(), (
+            f"stale: {file.name}"
+        )
 
 
 def test_the_page_is_light() -> None:
