@@ -32,7 +32,9 @@ def slices(path: Path) -> list[tuple[int, str, int, int]]:
         assert isinstance(packet, memoryview)
         parts = dict(fields(packet))
         if 12 in parts:
-            for _, name in fields(parts[12]):  # type: ignore[arg-type]
+            for number, name in fields(parts[12]):  # type: ignore[arg-type]
+                if number != 2:
+                    continue
                 entry = dict(fields(name))  # type: ignore[arg-type]
                 names[int(entry[1])] = text(entry[2])  # type: ignore[arg-type]
         if 11 in parts:
@@ -43,7 +45,7 @@ def slices(path: Path) -> list[tuple[int, str, int, int]]:
         if event[9] == 1:
             assert not stack or stack[-1][0] <= time
             stack.append((time, int(event[10])))  # type: ignore[arg-type]
-        else:
+        elif event[9] == 2:
             begin, name = stack.pop()
             found.append((int(event[11]), names[name], begin, time))  # type: ignore[arg-type]
     assert not any(open_slices.values())

@@ -9,12 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-from pilotlight.trace.span_table import KIND_OF_CATEGORY
+from pilotlight.trace.span_table import CATEGORY_OF_KIND
 from pilotlight.trace.trace import NONE, Kind, Trace
 
-_CATEGORY_OF_KIND = {
-    kind: text for text, kind in reversed(KIND_OF_CATEGORY.items()) if text.islower()
-} | {Kind.OTHER: "other", Kind.RUNTIME: "cuda_runtime", Kind.GC: "python_gc"}
 _DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC)
 ROWS_AT_ONCE = 10_000
 
@@ -82,7 +79,7 @@ def _events(trace: Trace, begin: int, end: int) -> Iterator[dict[str, Any]]:
             args["stream"] = _number(place.thread, 0)
         yield {
             "ph": "X",
-            "cat": _CATEGORY_OF_KIND[Kind(kind)],
+            "cat": CATEGORY_OF_KIND[Kind(kind)],
             "name": trace.names[name],
             "pid": _number(place.process, place.process),
             "tid": _number(place.thread, place.thread),

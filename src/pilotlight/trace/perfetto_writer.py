@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from pilotlight.trace.trace import Int64, Trace
+from pilotlight.trace.span_table import CATEGORY_OF_KIND
+from pilotlight.trace.trace import NONE, Int64, Kind, Trace
 
 # Field numbers of perfetto.protos: TracePacket, TrackDescriptor, TrackEvent.
 _PACKET = 1
 _TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
 _UUID, _NAME, _PROCESS, _PARENT = 1, 2, 3, 5
-_EVENT_TYPE, _EVENT_TRACK, _EVENT_NAME = 9, 11, 10
-_BEGIN, _END = 1, 2
+_COUNTER_TRACK = 8
+_EVENT_TYPE, _EVENT_TRACK, _EVENT_NAME, _EVENT_CATEGORY, _EVENT_VALUE = 9, 11, 10, 3, 44
+_EVENT_ANNOTATION, _ANNOTATION_NAME, _ANNOTATION_VALUE = 4, 1, 4
+_CATEGORIES, _NAMES, _ANNOTATIONS = 1, 2, 3
+_BEGIN, _END, _VALUE = 1, 2, 4
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
+_ARGUMENTS = ("correlation", "bytes")
 
 
 def write_perfetto(traces: Sequence[Trace], path: Path) -> None:
@@ -30,11 +36,16 @@ def _packets(trace: Trace, sequence: int) -> Iterator[bytes]:
     base = sequence << 32
     process = _number(1, 1_000_000 + trace.rank) + _bytes(6, f"rank {trace.rank}".encode())
     descriptor = _number(_UUID, base) + _bytes(_PROCESS, process)
-    names = b"".join(
-        _bytes(2, _number(1, i + 1) + _bytes(2, name.encode("utf-8", "replace")))
-        for i, name in enumerate(trace.names)
+    interned = b"".join(
+        _bytes(field, _number(1, i + 1) + _bytes(2, name.encode("utf-8", "replace")))
+        for field, texts in (
+            (_CATEGORIES, [CATEGORY_OF_KIND[kind] for kind in Kind]),
+            (_NAMES, trace.names),
+            (_ANNOTATIONS, _ARGUMENTS),
+        )
+        for i, name in enumerate(texts)
     )
-    head = tag + _number(_FLAGS, _STATE_CLEARED) + _bytes(_INTERNED, names)
+    head = tag + _number(_FLAGS, _STATE_CLEARED) + _bytes(_INTERNED, interned)
     yield head + _bytes(_DESCRIPTOR, descriptor)
     track = base
     for number, lane in enumerate(trace.lanes):
@@ -45,6 +56,26 @@ def _packets(trace: Trace, sequence: int) -> Iterator[bytes]:
             descriptor = _number(_UUID, track) + _bytes(_NAME, title.encode("utf-8", "replace"))
             yield tag + _bytes(_DESCRIPTOR, descriptor + _number(_PARENT, base))
             yield from _slices(trace, part, track, tag)
+    yield from _counters(trace, track, base, tag)
+
+
+def _counters(trace: Trace, track: int, base: int, tag: bytes) -> Iterator[bytes]:
+    counters = trace.counters
+    place = tag + _number(_FLAGS, _NEEDS_STATE)
+    for name in np.flatnonzero(np.bincount(counters.name)).tolist():
+        track += 1
+        title = _bytes(_NAME, trace.names[name].encode("utf-8", "replace"))
+        descriptor = _number(_UUID, track) + title + _number(_PARENT, base)
+        yield tag + _bytes(_DESCRIPTOR, descriptor + _bytes(_COUNTER_TRACK, b""))
+        rows = np.flatnonzero(counters.name == name)
+        rows = rows[np.argsort(counters.time_ns[rows], kind="stable")]
+        on_track = _number(_EVENT_TYPE, _VALUE) + _number(_EVENT_TRACK, track)
+        key = _varint(_EVENT_VALUE << 3 | 1)
+        for time_ns, value in zip(
+            counters.time_ns[rows].tolist(), counters.value[rows].tolist(), strict=True
+        ):
+            event = on_track + key + struct.pack("<d", value)
+            yield place + _number(_TIMESTAMP, time_ns) + _bytes(_TRACK_EVENT, event)
 
 
 def nested_rows(trace: Trace, rows: Int64) -> list[list[int]]:
@@ -82,6 +113,11 @@ def _slices(trace: Trace, rows: list[int], track: int, tag: bytes) -> Iterator[b
             yield place + _number(_TIMESTAMP, open_ends.pop()) + end_event
         event = _number(_EVENT_TYPE, _BEGIN) + on_track
         event += _number(_EVENT_NAME, int(spans.name[row]) + 1)
+        event += _number(_EVENT_CATEGORY, int(spans.kind[row]) + 1)
+        for number, column in enumerate((spans.correlation, spans.bytes), 1):
+            if (value := int(column[row])) != NONE:
+                told = _number(_ANNOTATION_NAME, number) + _number(_ANNOTATION_VALUE, value)
+                event += _bytes(_EVENT_ANNOTATION, told)
         yield place + _number(_TIMESTAMP, begin) + _bytes(_TRACK_EVENT, event)
         open_ends.append(begin + int(spans.duration_ns[row]))
     while open_ends:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pilotlight.errors import FormatError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+Field = int | memoryview
 _SIGN = 1 << 63
 
 
-def fields(data: memoryview, place: int = 0) -> Iterator[tuple[int, int | memoryview]]:
+def fields(data: memoryview, place: int = 0) -> Iterator[tuple[int, Field]]:
     """Number and value of each field; FormatError with the byte if the message is damaged."""
     at, end = 0, len(data)
     while at < end:
@@ -41,7 +42,7 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value & _SIGN else value
 
 
-def text(value: int | memoryview) -> str:
+def text(value: Field) -> str:
     return bytes(value).decode("utf-8", "replace") if isinstance(value, memoryview) else ""
 
 

@@ -14,6 +14,8 @@ from pilotlight.errors import FormatError, NotFound
 from pilotlight.trace.block import BlockFile, Source, Truncated, ahead, expanded
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.nsys import is_nsys, read_nsys
+from pilotlight.trace.perfetto import SUFFIXES as PERFETTO_SUFFIXES
+from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.recorded import is_recording, read_recording
 from pilotlight.trace.rocpd import is_rocpd, read_rocpd
@@ -22,7 +24,11 @@ from pilotlight.trace.trace import NONE, Trace, TraceSet
 from pilotlight.trace.xplane import SUFFIX, read_xplane
 
 MAX_FILES = 100_000
-TRACE_SUFFIXES = (".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", ".db", ".rpd", SUFFIX)
+TRACE_SUFFIXES = (
+    *(".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", ".db", ".rpd", SUFFIX),
+    *PERFETTO_SUFFIXES,
+    *(f"{suffix}.gz" for suffix in PERFETTO_SUFFIXES),
+)
 THREAD_BYTES = 256 << 10  # a smaller file is read before a thread has started
 _OTHER_MAGIC = {
     b"PK\x03\x04": "a zip archive: unpack it first",
@@ -106,13 +112,17 @@ def _read_stream(file: Source, name: str, size_bytes: int) -> FileResult:
     if first[257:262] == b"ustar":
         result = _read_tar(BlockFile(blocks), name)
         return FileResult(result.traces, (*result.problems, *cuts))
+    traces: tuple[Trace, ...]
     try:
-        trace = read_kineto(blocks, name)
+        if looks_like_perfetto(first):
+            traces = read_perfetto(blocks, name)
+        else:
+            traces = (read_kineto(blocks, name),)
     except FormatError:
         if cuts:
             raise FormatError(str(cuts[0])) from None
         raise
-    return FileResult((trace,), (*trace.problems, *cuts))
+    return FileResult(traces, (*_problems_of(traces), *cuts))
 
 
 def _noting_cuts(blocks: Iterator[bytes], name: str, cuts: list[Problem]) -> Iterator[bytes]:

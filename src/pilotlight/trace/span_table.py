@@ -132,3 +132,7 @@ KIND_OF_CATEGORY = {
     "gpu_user_annotation": Kind.DEVICE_ANNOTATION,
     "python_gc": Kind.GC,
 }
+# The category of today for each kind.
+CATEGORY_OF_KIND = {
+    kind: text for text, kind in reversed(KIND_OF_CATEGORY.items()) if text.islower()
+} | {Kind.OTHER: "other", Kind.RUNTIME: "cuda_runtime", Kind.GC: "python_gc"}
