@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "drain/parts.h"
 #include "drain/reader.h"
 #include "drain/tables.h"
 #include "probe/process_stacks.h"
@@ -225,6 +226,38 @@ class StackList : public StackVisitor {
   nb::list frames_;
 };
 
+Intervals intervals_of(const nb::bytes& start_ns, const nb::bytes& duration_ns) {
+  if (start_ns.size() != duration_ns.size() || start_ns.size() % sizeof(int64_t) != 0) {
+    throw nb::value_error("starts and durations are not as many");
+  }
+  Intervals made;
+  const size_t count = start_ns.size() / sizeof(int64_t);
+  made.start_ns.resize(count);
+  made.duration_ns.resize(count);
+  if (count != 0) {
+    std::memcpy(made.start_ns.data(), start_ns.c_str(), start_ns.size());
+    std::memcpy(made.duration_ns.data(), duration_ns.c_str(), duration_ns.size());
+  }
+  return made;
+}
+
+nb::bytes py_step_parts(const nb::bytes& start_ns, const nb::bytes& duration_ns,
+                        const nb::bytes& category, const nb::bytes& step_start_ns,
+                        const nb::bytes& step_duration_ns, unsigned categories) {
+  const Intervals intervals = intervals_of(start_ns, duration_ns);
+  const Intervals steps = intervals_of(step_start_ns, step_duration_ns);
+  if (category.size() != intervals.start_ns.size() || categories > kMostCategories) {
+    throw nb::value_error("categories are not as many, or there are too many of them");
+  }
+  std::vector<int64_t> sums;
+  {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(category.c_str());
+    nb::gil_scoped_release released;
+    sums = step_parts(intervals, bytes, steps, categories);
+  }
+  return nb::bytes(sums.data(), sums.size() * sizeof(int64_t));
+}
+
 nb::list read_stacks(int pid, const nb::bytes& python) {
   PythonInfo info;
   if (python.size() != sizeof(info)) throw SegmentError("not a description of a Python");
@@ -243,6 +276,9 @@ NB_MODULE(_drain, m) {
   m.attr("ABI") = nb::make_tuple(kAbiMajor, kAbiMinor);
   nb::exception<SegmentError>(m, "SegmentError", PyExc_ValueError);
   m.def("read_stacks", &read_stacks, nb::arg("pid"), nb::arg("python"));
+  m.def("step_parts", &py_step_parts, nb::arg("start_ns"), nb::arg("duration_ns"),
+        nb::arg("category"), nb::arg("step_start_ns"), nb::arg("step_duration_ns"),
+        nb::arg("categories"));
   nb::class_<PyReader>(m, "Reader")
       .def(nb::init<int, uint32_t, uint64_t>(), nb::arg("fd"), nb::arg("process"), nb::arg("epoch"))
       .def_prop_ro("pid", [](PyReader& r) { return r.reader().header().pid; })

@@ -75,3 +75,14 @@ class Reader:
 
 def read_stacks(pid: int, python: bytes) -> list[tuple[int, int, list[tuple[str, str, int]]]]:
     """(tid, state, frames (function, file, line) from the root) of a process, read from outside."""
+
+def step_parts(
+    start_ns: bytes,
+    duration_ns: bytes,
+    category: bytes,
+    step_start_ns: bytes,
+    step_duration_ns: bytes,
+    categories: int,
+) -> bytes:
+    """For each step `categories` sums (int64) of the intervals within it. Time that several cover
+    goes to the lowest category; categories beyond the number are left out."""

@@ -9,6 +9,7 @@ from pilotlight.agent.serve import serve
 from pilotlight.agent.settings import Settings
 from pilotlight.errors import PilotlightError
 from pilotlight.runtime import runtime
+from pilotlight.ship.target import target_of
 
 
 def main() -> int:
@@ -16,7 +17,9 @@ def main() -> int:
     os.closerange(3, 4096)
     os.chdir("/")
     try:
-        serve(Settings(ends_itself=True), runtime(), lambda: None)
+        place = runtime()
+        target = target_of({}, os.environ, place.folder)
+        serve(Settings(ends_itself=True, collector=target), place, lambda: None)
     except PilotlightError as error:
         print(error, file=sys.stderr)
         return error.exit_code

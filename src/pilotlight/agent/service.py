@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import selectors
+import socket
 import time
+from typing import TYPE_CHECKING
 
 from pilotlight import __version__
 from pilotlight.agent import requests, status
@@ -27,6 +29,9 @@ from pilotlight.agent.signals import Signals
 from pilotlight.agent.sockets import listen_for_clients, listen_for_probes
 from pilotlight.recording.manifest import AgentFacts
 from pilotlight.runtime import Runtime
+
+if TYPE_CHECKING:
+    from pilotlight.agent.shipping import Shipping
 
 _TICK_NS = 1_000_000_000
 _IDLE_NS = 5_000_000_000
@@ -68,6 +73,7 @@ class Service:
         self.board = Board(
             all_sources(self._recorded_pids), settings.counters_period_ns, self.started_ns
         )
+        self.shipping = _shipping(settings, self.started_ns)
         self._is_stopping = False
         self._tick_due_ns = self.started_ns
         self._looked_ns: int | None = None
@@ -128,6 +134,7 @@ class Service:
                 "problems": {**self.probes.problems, **self.jobs.problems},
                 "faults": dict(self.faults.counts),
                 "clients_refused": self.clients.refused,
+                "collector": self.shipping.status() if self.shipping else None,
                 **status.governor_status(self.governor),
             },
             "jobs": [status.job_status(job) for job in self.jobs.open.values()],
@@ -190,7 +197,12 @@ class Service:
         taken = job.commit(now_ns, self.jobs.share_bytes)
         self.jobs.commit(job, now_ns)
         publish_taken(self.clients, job.name, taken)
+        if self.shipping is not None:
+            with self.faults.apart("shipping"):
+                self.shipping.take(job, taken)
         for process in job.remove_ended(now_ns):
+            if self.shipping is not None:
+                self.shipping.process_ended(job, process, now_ns)
             self._publish_process(job, process, "end")
             self.probes.forget(process)
 
@@ -219,6 +231,10 @@ class Service:
         for job in list(self.jobs.open.values()):
             with self.faults.apart(job.name):
                 self._tick_job(job, facts, now_ns)
+        if self.shipping is not None:
+            with self.faults.apart("shipping"):
+                jobs = self.jobs.open.values()
+                self.shipping.tick(jobs, self.clocks.pairs[-1], self.governor, now_ns)
         self._end_if_idle(now_ns)
 
     def _tick_job(self, job: Job, facts: AgentFacts, now_ns: int) -> None:
@@ -242,6 +258,8 @@ class Service:
         news = self.board.look(now_ns, bool(self.jobs.open), 1 + self.governor.level)
         for job in self.jobs.open.values():
             job.recorder.devices.add(news.values, news.events, news.windows)
+        if self.shipping is not None:
+            self.shipping.devices(news.windows, news.events)
         if news.values and self.clients.wants("devices", None):
             self.clients.publish("devices", None, [self.board.status(now_ns)])
 
@@ -263,6 +281,9 @@ class Service:
 
     def _close(self, job: Job, facts: AgentFacts) -> None:
         self.jobs.close(job, facts)
+        if self.shipping is not None:
+            with self.faults.apart("shipping"):
+                self.shipping.job_ended(job, self.clocks.pairs[-1], self.governor, self.now_ns())
         for session in job.finish.waiting if job.finish else ():
             self.clients.answer(session, {"ok": True, **summary(job)})
 
@@ -298,6 +319,10 @@ class Service:
             for process in list(job.processes.values()):
                 self.probes.forget(process)
         self.board.stop()
+        if self.shipping is not None:
+            with self.faults.apart("shipping"):
+                jobs = self.jobs.open.values()
+                self.shipping.stop(jobs, self.clocks.pairs[-1], self.governor, now_ns)
         self.probes.close()
         self.clients.close()
         self.selector.close()
@@ -307,3 +332,12 @@ class Service:
 
     def _signalled(self, _: int) -> None:
         self._is_stopping = True
+
+
+def _shipping(settings: Settings, now_ns: int) -> Shipping | None:
+    """HTTP and TLS are loaded only where there is a collector."""
+    if settings.collector is None:
+        return None
+    from pilotlight.agent.shipping import Shipping
+
+    return Shipping(settings.collector, socket.gethostname(), now_ns)

@@ -6,6 +6,8 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
+from pilotlight.ship.target import Target
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -18,6 +20,7 @@ class Settings:
     most_jobs: int = 64
     most_clients: int = 128
     counters_period_ns: int = 1_000_000_000  # how often devices are read; 0: never
+    collector: Target | None = None
 
 
 # The link, the handle of the process and the reader's own copy of the segment.

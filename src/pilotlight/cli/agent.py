@@ -12,6 +12,7 @@ from pilotlight.agent.serve import serve
 from pilotlight.agent.settings import Settings
 from pilotlight.errors import UsageError
 from pilotlight.runtime import runtime
+from pilotlight.ship.target import target_of
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -30,6 +31,7 @@ class Agent:
     examples = (
         "pilotlight agent",
         "pilotlight agent --budget 1GB",
+        "pilotlight agent --collector https://host:7777 --token-file ingest.token",
         "pilotlight agent --memory     detail in memory, on disk only when a job ends",
     )
 
@@ -50,6 +52,14 @@ class Agent:
             metavar="SECONDS",
             help="how often GPUs and the host are read; 0: never (1)",
         )
+        parser.add_argument(
+            "--collector", metavar="URL", help="where windows and steps go (PILOTLIGHT_COLLECTOR)"
+        )
+        parser.add_argument("--token-file", metavar="FILE", help="(PILOTLIGHT_TOKEN_FILE)")
+        parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
+        parser.add_argument("--client-certificate", metavar="FILE", help="with --client-key")
+        parser.add_argument("--client-key", metavar="FILE")
+        parser.add_argument("--cluster", help="name of the cluster that this node belongs to")
         parser.add_argument("--json", action="store_true", help="say where it listens as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -58,13 +68,14 @@ class Agent:
             raise UsageError("--budget: at least 1MB")
         if args.counters and not 0.1 <= args.counters <= 3600:
             raise UsageError("--counters: 0.1 to 3600 seconds, or 0")
+        place = runtime()
         settings = Settings(
             budget_bytes=budget_bytes,
             memory_folder=memory_folder() if args.memory else None,
             ends_itself=args.auto,
             counters_period_ns=int(args.counters * 1e9),
+            collector=target_of(vars(args), os.environ, place.folder),
         )
-        place = runtime()
 
         def announce() -> None:
             if args.json:

@@ -30,6 +30,13 @@ VERBS = {
     "convert": "Convert",
     "simulate": "Simulate",
     "serve": "Serve",
+    "jobs": "Jobs",
+    "job": "Job",
+    "ranks": "Ranks",
+    "steps": "Steps",
+    "kernels": "Kernels",
+    "query": "Query",
+    "token": "Token",
 }
 
 _DESCRIPTION = "The profiler that stays on: records any Python job, says where the time goes."

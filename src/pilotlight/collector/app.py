@@ -7,10 +7,13 @@ import importlib
 import importlib.util
 from collections.abc import AsyncIterator
 from http.cookies import SimpleCookie
+from typing import Annotated
 
 import anyio.to_thread
 import msgspec
+from msgspec import Meta
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -23,8 +26,14 @@ from pilotlight.collector.answer import failure, reply
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.read import QUESTIONS
 from pilotlight.errors import PilotlightError
+from pilotlight.store import sandbox
 
 _THREADS = 8
+
+
+class SqlQuestion(msgspec.Struct, frozen=True):
+    sql: str
+    limit: Annotated[int, Meta(ge=1, le=sandbox.MOST_ROWS)] = 1000
 
 
 def make_app(collector: Collector) -> Starlette:
@@ -54,6 +63,7 @@ def _routes() -> list[BaseRoute]:
         Route("/v1/login", login, methods=["POST"]),
         Route("/v1/hello", ingest.hello),
         Route("/v1/batches", ingest.batches, methods=["POST"]),
+        Route("/v1/query", sql, methods=["POST"]),
         *(question.route for question in QUESTIONS),
     ]
 
@@ -98,6 +108,24 @@ async def login(request: Request) -> Response:
             cookie[COOKIE]["secure"] = "yes"
         answer.headers["set-cookie"] = cookie[COOKIE].OutputString()
     return answer
+
+
+async def sql(request: Request) -> Response:
+    """Read-only SQL in a sandbox; values that JSON has no word for are texts."""
+    body = await ingest.bounded_body(request, SMALL_BODY_BYTES)
+    if body is None:
+        return reply({"error": f"at most {SMALL_BODY_BYTES} bytes"}, 413)
+    try:
+        question = msgspec.json.decode(body, type=SqlQuestion)
+    except msgspec.MsgspecError as error:
+        return reply({"error": f"not a question: {error}"}, 400)
+    store, tenant = request.app.state.collector.store, request.state.token.tenant
+    found = await run_in_threadpool(sandbox.query, store, tenant, question.sql, question.limit)
+    data = {"columns": found.columns, "rows": found.rows, "is_cut": found.is_cut}
+    return Response(
+        msgspec.json.encode({"data": data, "partial": False}, enc_hook=str),
+        media_type="application/json",
+    )
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -32,9 +32,9 @@ AHEAD_NS = 3_600 * 10**9
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A process of a job on the agent's node."""
+    """A process of a job on the agent's node; the node itself has no job."""
 
-    job: Name
+    job: Label
     rank: Small = -1
     attempt: Small = 0
     process: Small = 0
@@ -47,6 +47,9 @@ class Place(msgspec.Struct, frozen=True):
     ended_ns: Count = 0
     how: Label = ""
     step: Int = -1
+    last_step_ns: Count = 0
+    finished: dict[Label, Count] = {}
+    stack: Label = ""
     read: Count = 0
     dropped: Count = 0
     cpu_ns: Count = 0
@@ -86,6 +89,16 @@ class Loss(msgspec.Struct, frozen=True):
     attempt: Small = 0
 
 
+class DeviceEvent(msgspec.Struct, frozen=True):
+    """Something that happened to a device, e.g. an XID."""
+
+    time_ns: Count
+    device: Label
+    name: Label
+    value: Int = 0
+    text: Label = ""
+
+
 class Header(msgspec.Struct, frozen=True):
     protocol: Annotated[list[Count], Meta(min_length=1, max_length=4)]
     agent: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:-]{1,100}$")]
@@ -100,6 +113,7 @@ class Header(msgspec.Struct, frozen=True):
     jobs: Annotated[list[JobFacts], Meta(max_length=4096)] = []
     facts: AgentFacts = AgentFacts()
     losses: Annotated[list[Loss], Meta(max_length=4096)] = []
+    events: Annotated[list[DeviceEvent], Meta(max_length=4096)] = []
 
 
 @dataclass(frozen=True)

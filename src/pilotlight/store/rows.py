@@ -133,6 +133,8 @@ def _described(batches: Sequence[Batch], losses: list[dict[str, object]]) -> dic
         for job in header.jobs:
             latest["jobs"][batch.tenant, job.job, job.attempt, header.node] = _job(batch, job)
         for place in header.places:
+            if not place.job:
+                continue
             key = (batch.tenant, place.job, place.attempt, place.rank, header.node, place.process)
             latest["ranks"][key] = _rank(batch, place)
         names = batch.tables.get("names")

@@ -93,10 +93,9 @@ SELECT job, argMax(cluster_, (attempt, updated)), min(started), max(updated),
 FROM recent GROUP BY job ORDER BY max(updated) DESC LIMIT {limit:UInt32}
 """
 
-_STEP_SUMS = f"""
-SELECT job, sum(s.count), sum(s.total_ns), sum({" + ".join(f"s.{part}" for part in PARTS)}),
-  sum(s.compute_ns)
-FROM job_steps_5m AS s WHERE tenant = {{tenant:String}} AND job IN {{jobs:Array(String)}}
+_STEP_SUMS = """
+SELECT job, sum(s.count), sum(s.total_ns), sum(s.compute_ns)
+FROM job_steps_5m AS s WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
 GROUP BY job
 """
 
@@ -211,7 +210,7 @@ def _rows(reader: Reader, name: str, span: Span, limit: int) -> list[JobRow]:
         launcher, command, places = row[9:]
         newest = [place for place in places if place[0] == latest]
         state = _state(reader, [place[2] for place in newest], updated)
-        count, total_ns, known_ns, compute_ns = (int(v) for v in steps.get(job_name, (0,) * 4))
+        count, total_ns, compute_ns = (int(v) for v in steps.get(job_name, (0,) * 3))
         rank_count, length_ns = ranks.get(job_name, (0, 0))
         bad = next((place for place in newest if place[6] or place[7]), None)
         made.append(
@@ -233,7 +232,7 @@ def _rows(reader: Reader, name: str, span: Span, limit: int) -> list[JobRow]:
                 steps=count // max(1, int(rank_count)),
                 step_ns=total_ns // count if count else 0,
                 gpu_hours=int(length_ns) / HOUR_NS,
-                busy_ratio=compute_ns / total_ns if known_ns and total_ns else None,
+                busy_ratio=compute_ns / total_ns if compute_ns and total_ns else None,
                 open_findings=int(findings.get(job_name, 0)),
                 lost=lost.get(job_name, 0),
             )

@@ -1,0 +1,53 @@
+"""Tables of the verbs that ask a collector."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pilotlight.asking import Asking
+
+_FILE_COLUMNS = 160
+_LEFT = ("job", "state", "node", "name", "operation", "group", "command", "where")
+
+
+def show(asking: Asking, data: Any, as_json: bool, titles: Sequence[str], rows: Any) -> int:
+    """`rows` makes the cells of the table from the data."""
+    if asking.is_partial:
+        print("partial: a part of the store does not answer", file=sys.stderr)
+    if as_json:
+        print(json.dumps(data))
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        left = title in _LEFT
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+    for row in rows(data):
+        table.add_row(*(str(cell) for cell in row))
+    console = Console()
+    if not console.is_terminal:
+        console.width = _FILE_COLUMNS
+    console.print(table)
+    return 0
+
+
+def length(duration_ns: int) -> str:
+    """1.23 ms, 4.5 s, 3.2 h: three digits are enough."""
+    for unit, size in (("d", 86_400e9), ("h", 3600e9), ("min", 60e9), ("s", 1e9), ("ms", 1e6)):
+        if duration_ns >= size:
+            return f"{duration_ns / size:.3g} {unit}"
+    return f"{duration_ns / 1e3:.3g} us" if duration_ns else ""
+
+
+def ago(time_ns: int) -> str:
+    return length(max(0, time.time_ns() - time_ns)) if time_ns else ""
+
+
+def percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{100 * ratio:.1f}%"

@@ -1,0 +1,72 @@
+"""pilotlight job JOB: one job, where its hours went and what was found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from pilotlight.asking import Asking, add_arguments
+from pilotlight.cli.cluster_table import ago, length, percent
+
+
+class Job:
+    name = "job"
+    help = "Show one job: state, attempts, where its GPU hours went, open findings, losses."
+    examples = ("pilotlight job nightly", "pilotlight job nightly --price 2.50 --json")
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("job", metavar="JOB")
+        parser.add_argument("--price", type=float, default=0.0, help="of a GPU hour")
+        add_arguments(parser)
+
+    def run(self, args: argparse.Namespace) -> int:
+        asking = Asking(args)
+        data = asking.get("/v1/job", job=args.job)
+        findings = asking.get("/v1/findings", job=args.job, limit=20)
+        if args.json:
+            print(json.dumps({**data, "findings": findings, "partial": asking.is_partial}))
+            return 0
+        print("\n".join(lines(data, findings, args.price)))
+        if asking.is_partial:
+            print("partial: a part of the store does not answer, the numbers are too small")
+        return 0
+
+
+def lines(data: dict[str, Any], findings: list[dict[str, Any]], price: float) -> list[str]:
+    row, waste = data["row"], data["waste"]
+    said = [
+        f"{row['job']}  {row['state']}  {row['ranks']} ranks on {row['nodes']} nodes  "
+        f"started {ago(row['started_ns'])} ago",
+        f"  {row['command']}",
+    ]
+    if row["steps"]:
+        quantiles = "  ".join(f"{key} {length(ns)}" for key, ns in data["quantiles_ns"].items())
+        said.append(f"  {row['steps']} steps of {length(row['step_ns'])}  {quantiles}")
+    said.append(f"  {waste['gpu_hours']:.2f} GPU hours{_money(waste['gpu_hours'], price)}:")
+    hours = {"compute": waste["busy_hours"], **waste["wasted_hours"]}
+    hours["not known"] = waste["unknown_hours"]
+    hours["outside of steps"] = waste["outside_hours"]
+    for what, spent in hours.items():
+        if spent > 0.0005 * max(waste["gpu_hours"], 1e-9):
+            share = percent(spent / waste["gpu_hours"])
+            said.append(f"    {what:<18}{spent:>10.2f} h {share:>7}{_money(spent, price)}")
+    for attempt in data["attempts"] if len(data["attempts"]) > 1 else ():
+        said.append(
+            f"  attempt {attempt['attempt']}: {attempt['state']}, {attempt['ranks']} ranks, "
+            f"exit code {attempt['exit_code']}"
+        )
+    for finding in findings:
+        until = "" if finding["state"] == "open" else f" (closed {ago(finding['closed_ns'])} ago)"
+        where = f" rank {', '.join(map(str, finding['ranks'][:4]))}" if finding["ranks"] else ""
+        said.append(
+            f"  {finding['severity']}: {finding['title']}{where}, "
+            f"since {ago(finding['opened_ns'])}{until}"
+        )
+        said += [f"      {evidence}" for evidence in finding["evidence"][:3]]
+    said += [f"  lost: {count} {what}" for what, count in data["losses"].items()]
+    return said
+
+
+def _money(hours: float, price: float) -> str:
+    return f"  {hours * price:,.2f}" if price else ""

@@ -1,0 +1,36 @@
+"""pilotlight query SQL: any question, over the documented tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from pilotlight.asking import Asking, add_arguments
+from pilotlight.cli.cluster_table import show
+
+
+class Query:
+    name = "query"
+    help = "Ask the store in SQL: read-only, bounded, over the tables of docs/store.md."
+    examples = (
+        'pilotlight query "SELECT rank, avg(duration_ns) FROM steps GROUP BY rank"',
+        "pilotlight query - --json < question.sql",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("sql", metavar="SQL", help="one SELECT; - reads standard input")
+        parser.add_argument("--limit", type=int, default=1000, help="rows (1000)")
+        add_arguments(parser)
+
+    def run(self, args: argparse.Namespace) -> int:
+        asking = Asking(args)
+        sql = sys.stdin.read() if args.sql == "-" else args.sql
+        data = asking.post("/v1/query", {"sql": sql, "limit": args.limit})
+        if args.json:
+            print(json.dumps(data))
+            return 0
+        code = show(asking, data, False, data["columns"], lambda found: found["rows"])
+        if data["is_cut"]:
+            print(f"only the first {args.limit} rows; --limit shows more", file=sys.stderr)
+        return code

@@ -1,0 +1,95 @@
+"""Where an agent sends to, and how it says who it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pilotlight.errors import UsageError
+from pilotlight.recording.places import recordings_root
+
+SPOOL_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """`authority` is a file of certificates to trust besides the system's."""
+
+    url: str
+    folder: Path
+    token_file: Path | None = None
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    cluster: str = ""
+    spool_bytes: int = SPOOL_BYTES
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"{self.url}: a collector is http://HOST:PORT or https://HOST:PORT")
+        if parts.username or parts.password:
+            raise UsageError("a collector's address has no password; use --token-file")
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError("--client-certificate and --client-key belong together")
+
+    @property
+    def is_secure(self) -> bool:
+        return self.url.startswith("https://")
+
+    @property
+    def host(self) -> str:
+        return str(urlsplit(self.url).hostname)
+
+    @property
+    def port(self) -> int:
+        parts = urlsplit(self.url)
+        return parts.port or (443 if self.is_secure else 80)
+
+    @property
+    def prefix(self) -> str:
+        return urlsplit(self.url).path.rstrip("/")
+
+    def token(self) -> str:
+        """Read each time: it may be replaced while the agent runs."""
+        if self.token_file is None:
+            return ""
+        try:
+            return self.token_file.read_text().strip()
+        except OSError:
+            return ""
+
+
+def outbox_folder(runtime_folder: Path) -> Path:
+    """One for each agent of this user: two never send from the same one."""
+    name = blake2b(str(runtime_folder).encode(), digest_size=4).hexdigest()
+    return recordings_root().parent / "outbox" / name
+
+
+def target_of(
+    chosen: Mapping[str, str | None], env: Mapping[str, str], runtime_folder: Path
+) -> Target | None:
+    """What was chosen on the command line, else what the environment says; None: no collector."""
+
+    def value(name: str) -> str | None:
+        return chosen.get(name) or env.get(f"PILOTLIGHT_{name.upper()}") or None
+
+    def path(name: str) -> Path | None:
+        text = value(name)
+        return Path(text).absolute() if text else None
+
+    url = value("collector")
+    if url is None:
+        return None
+    return Target(
+        url=url,
+        folder=outbox_folder(runtime_folder),
+        token_file=path("token_file"),
+        authority=path("ca_file"),
+        certificate=path("client_certificate"),
+        key=path("client_key"),
+        cluster=value("cluster") or "",
+    )

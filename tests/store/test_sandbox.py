@@ -1,0 +1,93 @@
+"""SQL of strangers on the real engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from pilotlight.errors import StoreError, UsageError
+from pilotlight.store.sandbox import query
+from pilotlight.store.store import Store
+
+ALLOWED = (
+    "SELECT count() FROM steps",
+    "WITH slow AS (SELECT rank, max(duration_ns) AS d FROM steps GROUP BY rank) SELECT * FROM slow",
+    "SELECT s.rank FROM steps AS s JOIN ranks AS r ON r.rank = s.rank LIMIT 1",
+    "SELECT rank FROM steps WHERE rank IN (SELECT rank FROM ranks) LIMIT 1;",
+    "SELECT * FROM numbers(3)",
+)
+FORBIDDEN = (
+    "DROP TABLE steps",
+    "INSERT INTO steps SELECT * FROM steps",
+    "ALTER TABLE steps DELETE WHERE 1",
+    "SELECT 1; DROP TABLE steps",
+    "SELECT * FROM system.tables",
+    "SELECT (SELECT count() FROM `system`.`parts`)",
+    "SELECT 1 FROM steps WHERE rank IN system.one",
+    "SELECT 1 FROM steps WHERE rank IN (system.one)",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM default.steps",
+    "SELECT * FROM audit",
+    "WITH audit AS (SELECT 1) SELECT * FROM audit",
+    "SELECT ', audit as (' FROM audit",
+    "SELECT * FROM schema_version",
+    "SELECT file('/etc/passwd')",
+    "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM url('http://127.0.0.1/', 'LineAsString')",
+    "SELECT * FROM merge('default', '.*')",
+    "SELECT * FROM remote('127.0.0.1', 'system.one')",
+    "SELECT * FROM executable('x', 'TSV', 'a String')",
+    "SELECT dictGet('a', 'b', 1)",
+    "SELECT sleep(3)",
+    "SELECT hostName()",
+    "SELECT getSetting('max_threads')",
+    "SELECT 1 SETTINGS readonly = 0",
+    "SELECT 1 INTO OUTFILE '/tmp/never'",
+    "SELECT 1 FORMAT JSON",
+    "EXPLAIN SELECT 1",
+    "SHOW TABLES",
+    "",
+)
+
+
+@pytest.mark.parametrize("sql", ALLOWED)
+def test_questions_about_the_documented_tables_are_answered(filled: Store, sql: str) -> None:
+    assert query(filled, "default", sql).rows
+
+
+@pytest.mark.parametrize("sql", FORBIDDEN)
+def test_everything_else_is_refused(filled: Store, sql: str) -> None:
+    with pytest.raises((UsageError, StoreError)):
+        query(filled, "default", sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT tenant FROM steps",
+        "SELECT DISTINCT tenant FROM steps WHERE tenant = 'default' OR 1",
+        "SELECT DISTINCT s.tenant FROM steps AS s",
+        "SELECT DISTINCT tenant FROM (SELECT * FROM steps UNION ALL SELECT * FROM `steps`)",
+        "WITH x AS (SELECT tenant FROM steps) SELECT DISTINCT tenant FROM x",
+    ],
+)
+def test_a_tenant_reads_its_own_rows_alone(filled: Store, sql: str) -> None:
+    assert query(filled, "other", sql).rows == [("other",)]
+
+
+def test_a_tenant_whose_name_is_sql_gets_nothing(filled: Store) -> None:
+    with pytest.raises(StoreError, match="letters, digits"):
+        query(filled, "x' OR 1=1 OR tenant='", "SELECT count() FROM steps")
+
+
+def test_rows_and_memory_are_bounded(filled: Store) -> None:
+    found = query(filled, "default", "SELECT number FROM numbers(1000000)", 10)
+    assert len(found.rows) == 10 and found.is_cut
+    with pytest.raises(StoreError, match="memory"):
+        query(filled, "default", "SELECT groupArray(number) FROM numbers(300000000)")
+
+
+def test_a_question_leaves_the_store_writable(filled: Store) -> None:
+    query(filled, "default", "SELECT 1")
+    filled.command(
+        "INSERT INTO audit (tenant, time_ns, who, action, what) VALUES ('t',1,'w','a','x')"
+    )
