@@ -30,6 +30,8 @@ constexpr uint32_t kResourceEvents[] = {kModuleLoaded, kModuleUnloadStarting, kG
 
 // By value of the mark "gpu/window"; docs/gpu.md.
 enum WindowMark : int64_t {
+  kMarkEnded = -2,
+ 
   kMarkNothing = -1,
   kMarkLaunches = 0,
   kMarkRecords = 1,
@@ -442,7 +444,7 @@ void Collector::decode_all(int64_t patience_ns) noexcept {
 void Collector::flush_for_exit() noexcept {
   pthread_mutex_lock(&lock_);
   if (holds_.load(std::memory_order_relaxed)) {
-    if (window_ != Window::kNone) api_->mark("gpu/window", 10, kMarkNothing);
+    if (window_ != Window::kNone) api_->mark("gpu/window", 10, kMarkEnded);
     library_.flush(kFlushForced);
   }
   pthread_mutex_unlock(&lock_);

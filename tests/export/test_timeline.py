@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pilotlight.export.timeline import (
     OVERLAPS_LIMIT,
     Slice,
-    Track,
     boundaries,
     nested_lanes,
     sampled_tracks,
@@ -41,7 +40,7 @@ def test_in_a_lane_slices_nest_or_follow_and_none_is_lost(slices: list[Slice]) -
 def test_boundaries_are_balanced_and_in_order(slices: list[Slice]) -> None:
     for lane in nested_lanes(slices):
         depth, last, begun = 0, 0, 0
-        for time_ns, name in boundaries(Track(0, 7, "t", 0, lane)):
+        for time_ns, name in boundaries(lane):
             assert time_ns >= last
             last = time_ns
             depth += 1 if name is not None else -1

@@ -18,6 +18,7 @@ KEYS = {
         "garbage",
         "counters",
         "devices",
+        "gpu",
         "losses",
         "overhead",
         "flame",

@@ -18,6 +18,7 @@ from pilotlight.launch import Ended, JobProcess, StartFailed, split_command
 
 # How long the end of a job waits for its recording to be closed.
 _FINISH_TIMEOUT_S = 60.0
+GPU_TIERS = ("auto", "off", "launches", "nodes", "all")
 
 
 class Run:
@@ -37,6 +38,12 @@ class Run:
         parser.add_argument(
             "--rate", type=float, metavar="HZ", help="stack samples a second, 0 to 1000 (100)"
         )
+        parser.add_argument(
+            "--gpu",
+            choices=GPU_TIERS,
+            help="what to collect from GPUs: as much as the ceiling of 1 %% allows (default), "
+            "launches only, also the nodes of graphs, all without a ceiling, or nothing",
+        )
         parser.add_argument("-q", "--quiet", action="store_true", help="no lines of our own")
         parser.add_argument(
             "--json", action="store_true", help="end with a summary as JSON on standard error"
@@ -50,7 +57,9 @@ class Run:
         job = args.name or f"{Path(command[0]).name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         voice = _Voice(args.quiet, args.json)
         client = _open_recording(job, args.output, command, voice)
-        environment = job_environment(job, args.rate) if client is not None else dict(os.environ)
+        environment = (
+            job_environment(job, args.rate, args.gpu) if client is not None else dict(os.environ)
+        )
         try:
             process = JobProcess(command, environment)
         except StartFailed as failed:
@@ -64,7 +73,7 @@ class Run:
         return pass_on(ended)
 
 
-def job_environment(job: str, rate: float | None) -> dict[str, str]:
+def job_environment(job: str, rate: float | None, gpu: str | None = None) -> dict[str, str]:
     """What makes the job's processes start the probe and find this agent."""
     from pilotlight.place import runtime_folder
     from pilotlight.probe.providers import library_folder, provider_environment
@@ -77,6 +86,8 @@ def job_environment(job: str, rate: float | None) -> dict[str, str]:
     }
     if rate is not None:
         added["PILOTLIGHT_RATE"] = f"{rate:g}"
+    if gpu is not None:
+        added["PILOTLIGHT_GPU"] = gpu
     return {**os.environ, **added}
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from pilotlight.export.devices import device_instants, device_tracks
+from pilotlight.export.gpu import Work, WorkTrack, gpu_tracks
 from pilotlight.export.stacks import process_label, thread_label
 from pilotlight.export.timeline import (
-    Track,
+    Slice,
     counter_tracks,
     instants,
     sampled_tracks,
@@ -64,15 +65,20 @@ def _events(recording: Recording) -> Iterator[str]:
     own = _FIRST_OWN_TRACK
     for track in tracks(recording):
         if track.thread is not None and track.number == 0:
-            yield from _slices(track, pids[track.process], track.thread)
+            yield from _slices(track.slices, pids[track.process], track.thread)
             continue
         more = f" ({track.number + 1})" if track.number else ""
         yield _thread_name(pids[track.process], own, track.title + more)
-        yield from _slices(track, pids[track.process], own)
+        yield from _slices(track.slices, pids[track.process], own)
         own += 1
     for track in sampled_tracks(recording):
         yield _thread_name(pids[track.process], own, track.title)
-        yield from _slices(track, pids[track.process], own)
+        yield from _slices(track.slices, pids[track.process], own)
+        own += 1
+    for work in gpu_tracks(recording):
+        yield _thread_name(pids[work.process], own, work.title)
+        yield from _slices(work.work, pids[work.process], own)
+        yield from _arrows(work, pids[work.process], own)
         own += 1
     for instant in instants(recording):
         head = f'{{"ph":"i","s":"t","pid":{pids[instant.process]},"tid":{instant.thread}'
@@ -118,9 +124,20 @@ def _thread_name(pid: int, thread: int, name: str) -> str:
     )
 
 
-def _slices(track: Track, pid: int, thread: int) -> Iterator[str]:
+def _arrows(track: WorkTrack, pid: int, thread: int) -> Iterator[str]:
+    """From a call to what it launched."""
+    how = '"ph":"f","bp":"e"' if track.is_device else '"ph":"s"'
+    for item in track.work:
+        if isinstance(item, Work) and item.flow:
+            yield (
+                f'{{{how},"id":{item.flow},"pid":{pid},"tid":{thread},'
+                f'"ts":{_us(item.start_ns)},"cat":"launch","name":"launch"}}'
+            )
+
+
+def _slices(slices: Sequence[Slice], pid: int, thread: int) -> Iterator[str]:
     names: dict[str, str] = {}
-    for item in track.slices:
+    for item in slices:
         name = names.get(item.name)
         if name is None:
             name = names[item.name] = json.dumps(item.name)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from pilotlight.export.devices import device_instants, device_tracks
-from pilotlight.export.protobuf import double, integer, message, text
+from pilotlight.export.gpu import Work, WorkTrack, gpu_tracks
+from pilotlight.export.protobuf import double, fixed, integer, message, text
 from pilotlight.export.stacks import process_label, thread_label, thread_samples
 from pilotlight.export.timeline import Track, boundaries, counter_tracks, instants, tracks
 from pilotlight.recording.recording import Recording
@@ -19,6 +20,7 @@ _UUID, _NAME, _PROCESS, _THREAD, _PARENT, _COUNTER = 1, 2, 3, 4, 5, 8
 _PROCESS_PID, _PROCESS_CMDLINE, _PROCESS_NAME = 1, 2, 6
 _THREAD_PID, _THREAD_TID, _THREAD_NAME = 1, 2, 5
 _EVENT_TYPE, _EVENT_TRACK, _EVENT_NAME_ID, _EVENT_ANNOTATION, _EVENT_VALUE = 9, 11, 10, 4, 44
+_EVENT_FLOW, _EVENT_FLOW_ENDS = 47, 48
 _SLICE_BEGIN, _SLICE_END, _INSTANT, _COUNTER_VALUE = 1, 2, 3, 4
 _INTERNED_EVENTS, _INTERNED_FUNCTIONS, _INTERNED_FRAMES, _INTERNED_STACKS = 2, 5, 6, 7
 _INTERNED_PATHS, _INTERNED_SOURCES, _INTERNED_MAPPINGS = 17, 18, 19
@@ -71,6 +73,8 @@ class _Packets:
             yield _descriptor(self._processes[index], description)
         for track in tracks(self._recording):
             yield from self._track(track)
+        for work in gpu_tracks(self._recording):
+            yield from self._work(work)
         yield from self._instants()
         yield from self._counters()
         yield from self._devices()
@@ -129,16 +133,34 @@ class _Packets:
             yield _descriptor(uuid, parent, text(_NAME, track.title))
         end = _event(_SLICE_END, uuid)
         begins: dict[str, bytes] = {}
-        for time_ns, name in boundaries(track):
-            if name is None:
+        for time_ns, item in boundaries(track.slices):
+            if item is None:
                 yield _at(time_ns) + end
                 continue
+            name = item.name
             if name not in begins:
                 number, definition = self._name(name)
                 begins[name] = _event(_SLICE_BEGIN, uuid, integer(_EVENT_NAME_ID, number))
                 yield _at(time_ns) + begins[name] + definition
             else:
                 yield _at(time_ns) + begins[name]
+
+    def _work(self, track: WorkTrack) -> Iterator[bytes]:
+        """A track of a device, or of the calls that launch its work; arrows join the two."""
+        uuid = self._uuid()
+        parent = integer(_PARENT, self._processes[track.process])
+        yield _descriptor(uuid, parent, text(_NAME, track.title))
+        end = _event(_SLICE_END, uuid)
+        arrow = _EVENT_FLOW_ENDS if track.is_device else _EVENT_FLOW
+        for time_ns, item in boundaries(track.work):
+            if item is None:
+                yield _at(time_ns) + end
+                continue
+            number, definition = self._name(item.name)
+            parts = [integer(_EVENT_NAME_ID, number)]
+            if isinstance(item, Work) and item.flow:
+                parts.append(fixed(arrow, item.flow))
+            yield _at(time_ns) + _event(_SLICE_BEGIN, uuid, *parts) + definition
 
     def _name(self, name: str) -> tuple[int, bytes]:
         """The number of an event name, and its definition if it is new."""

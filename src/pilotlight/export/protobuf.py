@@ -27,6 +27,10 @@ def double(field: int, number: float) -> bytes:
     return varint(field << 3 | _FIXED64) + struct.pack("<d", number)
 
 
+def fixed(field: int, number: int) -> bytes:
+    return varint(field << 3 | _FIXED64) + struct.pack("<Q", number)
+
+
 def message(field: int, *parts: bytes) -> bytes:
     body = b"".join(parts)
     return varint(field << 3 | _BYTES) + varint(len(body)) + body

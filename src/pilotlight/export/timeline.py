@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,19 +62,19 @@ def tracks(recording: Recording) -> Iterator[Track]:
     yield from _ranges(recording)
 
 
-def boundaries(track: Track) -> Iterator[tuple[int, str | None]]:
-    """The begins (with a name) and ends (None) of a track, in order and balanced."""
+def boundaries(slices: Sequence[Slice]) -> Iterator[tuple[int, Slice | None]]:
+    """The begins (with their slice) and ends (None) of a track, in order and balanced."""
     open_ends: list[int] = []
-    for item in track.slices:
+    for item in slices:
         while open_ends and open_ends[-1] <= item.start_ns:
             yield open_ends.pop(), None
-        yield item.start_ns, item.name
+        yield item.start_ns, item
         open_ends.append(item.end_ns)
     while open_ends:
         yield open_ends.pop(), None
 
 
-def nested_lanes(slices: list[Slice]) -> list[list[Slice]]:
+def nested_lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
     """Slices that overlap without nesting are spread over lanes in which all do nest.
 
     Beyond OVERLAPS_LIMIT lanes a slice ends with the one that it overlaps.
@@ -101,7 +101,7 @@ class _Lane:
 
     def add(self, item: Slice) -> None:
         if self._ends and self._ends[-1] < item.end_ns:
-            item = Slice(item.start_ns, self._ends[-1], item.name)
+            item = replace(item, end_ns=self._ends[-1])
         self.slices.append(item)
         self._ends.append(item.end_ns)
 

@@ -39,6 +39,7 @@ def document_of(report: Report) -> dict[str, Any]:
         "garbage": [asdict(times) for times in report.garbage],
         "counters": [asdict(values) for values in report.counters],
         "devices": asdict(report.devices),
+        "gpu": asdict(report.gpu),
         "losses": asdict(report.losses),
         "overhead": asdict(report.overhead),
         "flame": flame_document(report.flame),

@@ -16,6 +16,7 @@ from pilotlight.report.coverage import Coverage, coverage_of
 from pilotlight.report.devices import Devices, devices_of
 from pilotlight.report.flame import Flame, FunctionTime, flame_of, function_times
 from pilotlight.report.garbage import GarbageTimes, garbage_times
+from pilotlight.report.gpu_work import GpuWork, gpu_work_of
 from pilotlight.report.losses import Losses, losses_of
 from pilotlight.report.overhead import Overhead, overhead_of
 from pilotlight.report.ranges import RangeTimes, range_times
@@ -63,6 +64,7 @@ class Report:
     garbage: tuple[GarbageTimes, ...]
     counters: tuple[CounterValues, ...]
     devices: Devices
+    gpu: GpuWork
     losses: Losses
     overhead: Overhead
     flame: Flame
@@ -88,7 +90,8 @@ def report_of(recording: Recording) -> Report:
     functions = function_times(flame, scope)
     ranges = range_times(recording, coverage)
     garbage = garbage_times(recording, coverage)
-    counters = counter_values(recording)
+    # Those of the GPU's provider are told with its work.
+    counters = tuple(one for one in counter_values(recording) if not one.name.startswith("gpu/"))
     overhead = overhead_of(recording)
     processes = _processes(recording, coverage, threads)
     return Report(
@@ -104,6 +107,7 @@ def report_of(recording: Recording) -> Report:
         garbage=garbage,
         counters=counters,
         devices=devices_of(recording, coverage.start_ns),
+        gpu=gpu_work_of(recording),
         losses=losses_of(recording, coverage, rows),
         overhead=overhead,
         flame=flame,

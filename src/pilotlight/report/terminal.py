@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.device_tables import print_devices
+from pilotlight.report.gpu_tables import print_gpu_work
 from pilotlight.report.headline import headline
 from pilotlight.report.notes import garbage_notes, loss_notes, overhead_notes
 from pilotlight.report.report import ProcessFacts, Report
@@ -34,6 +35,7 @@ def print_report(report: Report, console: Console) -> None:
     _print_ranges(report, console)
     _print_threads(report, console)
     _print_counters(report, console)
+    print_gpu_work(report.gpu, report.label, console)
     print_devices(report.devices, console)
     _print_processes(report, console)
     for title, lines in (

@@ -1,0 +1,124 @@
+"""When the GPU provider collected what (docs/gpu.md), and what a record therefore stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.recording.columns import Array, Columns
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import ActivityKind, MarkKind
+
+WINDOW_MARK = "gpu/window"
+MISSING_MARK = "gpu/missing: "
+_ENDED, _LAUNCHES, _RECORDS, _NODES = -2, 0, 1, 2
+_WAITS = (ActivityKind.SYNCHRONIZATION, ActivityKind.OVERHEAD)
+# With fewer launches missing than this they count the work better than the clock does.
+_ALL_RATIO = 0.999
+
+
+@dataclass(frozen=True)
+class GpuWindows:
+    """Of one process. `values` hold from their start to the next; the last to `end_ns`."""
+
+    process: int
+    start_ns: Array
+    values: Array
+    end_ns: int
+
+    @property
+    def lengths_ns(self) -> Array:
+        return np.maximum(np.diff(np.append(self.start_ns, self.end_ns)), 0)
+
+    @property
+    def watched_ns(self) -> int:
+        return int(self.lengths_ns.sum())
+
+    def spent_ns(self, least: int) -> int:
+        """How long at least this much was collected."""
+        return int(self.lengths_ns[self.values >= least].sum())
+
+    @property
+    def records_ns(self) -> int:
+        return self.spent_ns(_RECORDS)
+
+    @property
+    def coverage_ratio(self) -> float:
+        return self.records_ns / self.watched_ns if self.watched_ns else 0.0
+
+    @property
+    def launches_ns(self) -> int:
+        return self.spent_ns(_LAUNCHES)
+
+    @property
+    def nodes_ns(self) -> int:
+        return self.spent_ns(_NODES)
+
+    def has_records(self, times_ns: Array) -> Array:
+        """Whether device records were on at each time."""
+        place = np.searchsorted(self.start_ns, times_ns, side="right") - 1
+        on: Array = (place >= 0) & (self.values[np.maximum(place, 0)] >= _RECORDS)
+        return on & (times_ns < self.end_ns)
+
+    def on_intervals(self) -> tuple[Array, Array]:
+        on = self.values >= _RECORDS
+        return self.start_ns[on], (self.start_ns + self.lengths_ns)[on]
+
+
+def gpu_windows(recording: Recording) -> tuple[GpuWindows, ...]:
+    marks = recording.detail("marks")
+    marks = marks.where(marks["kind"] == MarkKind.MARK)
+    found = recording.names.find(marks["process"], marks["name"])
+    is_window = np.array([text == WINDOW_MARK for text in recording.names.texts], bool)
+    marks = marks.where(is_window[found])
+    result = []
+    for process in np.unique(marks["process"]).tolist():
+        mine = marks.where(marks["process"] == process)
+        order = np.argsort(mine["time_ns"], kind="stable")
+        starts = mine["time_ns"][order].astype(np.int64)
+        values = mine["value"][order]
+        has_ended = int(values[-1]) == _ENDED
+        end_ns = int(starts[-1])
+        if not has_ended:
+            end_ns = max(_end_ns(recording, int(process)), end_ns)
+        result.append(GpuWindows(int(process), starts, values, end_ns))
+    return tuple(result)
+
+
+def _end_ns(recording: Recording, process: int) -> int:
+    """When a process ended, or was last heard of."""
+    for one in recording.processes:
+        if one.start.process == process and one.end is not None:
+            return one.end.time_ns
+    latest = 0
+    for table, column in (("launches", "start_ns"), ("counters", "time_ns")):
+        rows = recording.detail(table)
+        mine = rows[column][rows["process"] == process]
+        latest = max(latest, int(mine.max()) if mine.size else 0)
+    return latest
+
+
+def weights(windows: GpuWindows, activities: Columns, launches: Columns) -> Array:
+    """For how many of its kind each activity stands, so that sums are unbiased; 1: for itself.
+
+    Graphs are timed as a whole in all windows but those that show their nodes; nodes in those
+    alone; everything else whenever device records are on. Where every launch is known, the share
+    of launches inside those windows counts instead of the share of time.
+    """
+    watched = windows.watched_ns
+    whole = _ratio(watched, watched - windows.nodes_ns)
+    nodes = _ratio(watched, windows.nodes_ns)
+    records = _ratio(watched, windows.records_ns)
+    if windows.launches_ns >= _ALL_RATIO * watched and launches.rows:
+        works = ~np.isin(launches["kind"], [int(kind) for kind in _WAITS])
+        inside = int((windows.has_records(launches["start_ns"]) & works).sum())
+        records = _ratio(int(works.sum()), inside) if inside else records
+    is_graph = activities["kind"] == ActivityKind.GRAPH
+    is_node = (activities["detail"] != 0) & ~is_graph
+    result: Array = np.where(is_graph, whole, np.where(is_node, nodes, records))
+    return result
+
+
+def _ratio(whole: int, part: int) -> float:
+    return whole / part if part > 0 else 1.0

@@ -1,0 +1,117 @@
+"""The GPUs' work of a report on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pilotlight.report import units
+from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu
+
+_ROWS = 12
+_PROCESSES = 16
+
+
+def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) -> None:
+    if not gpu.processes:
+        return
+    _print_work(gpu, console)
+    table = _table("GPU", ("rank", "gpu", "busy", "seen", "launches", "costs", "of it launches"))
+    for one in gpu.processes[:_PROCESSES]:
+        _add(
+            table,
+            label(one.process),
+            ",".join(map(str, one.devices)) or "",
+            units.share(one.busy_ratio) if one.busy_ratio is not None else units.NOT_MEASURED,
+            units.share(one.coverage_ratio),
+            units.count(one.launches),
+            _cost(one),
+            units.share(one.launch_ratio) if one.launch_ratio is not None else "",
+        )
+    _print(table, console)
+    if len(gpu.processes) > _PROCESSES:
+        console.print(Text(f"and {len(gpu.processes) - _PROCESSES} more, see --json", style="dim"))
+    for line in _notes(gpu, label):
+        console.print(Text(f"  {units.printable(line)}"))
+    console.print()
+
+
+def _print_work(gpu: GpuWork, console: Console) -> None:
+    if not gpu.work:
+        return
+    title = "Work on the GPU"
+    if any(one.coverage_ratio < 0.999 for one in gpu.processes):
+        title += " (totals stand for the time between the windows too)"
+    table = _table(
+        title, ("time", "total", "count", "seen", "median", "work", "launched in"), wide=2
+    )
+    for work in gpu.work[:_ROWS]:
+        _add(
+            table,
+            units.share(work.ratio),
+            units.duration(int(work.total_ns)),
+            units.count(round(work.total_count)),
+            units.count(work.seen),
+            units.duration(work.median_ns),
+            work.name,
+            work.launched_in,
+        )
+    _print(table, console)
+    more = len(gpu.work) - _ROWS + gpu.work_left_out
+    if more > 0:
+        console.print(Text(f"and {units.count(more)} more, see --json", style="dim"))
+    console.print()
+
+
+def _cost(one: ProcessGpu) -> str:
+    """By how much steps are longer while device records are on, with its interval."""
+    if one.overhead_ratio is None or one.overhead_low is None or one.overhead_high is None:
+        return units.NOT_MEASURED
+    return (
+        f"{one.overhead_ratio:+.2%} of a step ({one.overhead_low:+.2%} to {one.overhead_high:+.2%})"
+    )
+
+
+def _notes(gpu: GpuWork, label: Callable[[int], str]) -> list[str]:
+    lines = []
+    for one in gpu.processes[:_PROCESSES]:
+        lines += [f"{label(one.process)}: not recorded: {reason}" for reason in one.missing]
+        for name, count in one.losses.items():
+            lines.append(f"{label(one.process)}: {units.count(count)} {LOSSES[name]}")
+    return lines
+
+
+def _table(title: str, columns: tuple[str, ...], wide: int = 0) -> Table:
+    table = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2),
+        collapse_padding=True,
+        header_style="dim",
+    )
+    for place, column in enumerate(columns):
+        if place >= len(columns) - wide:
+            table.add_column(column, justify="left", no_wrap=True, overflow="ellipsis", ratio=1)
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _print(table: Table, console: Console) -> None:
+    """Numbers keep their width on a narrow terminal; text gives way."""
+    for column in table.columns:
+        if not column.ratio:
+            column.min_width = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
+    console.print(table)
+
+
+def _add(table: Table, *cells: str) -> None:
+    table.add_row(
+        *(Text(units.printable(cell), no_wrap=True, overflow="ellipsis") for cell in cells)
+    )

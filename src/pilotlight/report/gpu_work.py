@@ -1,0 +1,208 @@
+"""What the GPUs of a job did: kernels, copies and graphs by time, and how much of it was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.recording.columns import Array, Columns
+from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, gpu_windows, weights
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import ActivityKind, MarkKind
+from pilotlight.report.intervals import merge, overlap
+
+WORK_LISTED = 500
+_BUSY = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET, ActivityKind.GRAPH)
+# Counters of losses, and how to say them.
+LOSSES = {
+    "gpu/lost_by_cupti": "records dropped by CUPTI",
+    "gpu/lost_ring_full": "records that found no room in the ring",
+    "gpu/zero_timestamps": "records without a time",
+    "gpu/out_of_order": "records out of order",
+    "gpu/names_shared": "kernels under a shared name, there were too many",
+    "gpu/nodes_lost": "graph nodes without a known origin, there were too many",
+    "gpu/clock_jumps": "jumps of the clock",
+}
+
+
+@dataclass(frozen=True)
+class WorkTime:
+    """`seen` is what was recorded, `total` what it stands for with the windows in between."""
+
+    name: str
+    kind: str
+    seen: int
+    total_count: float
+    total_ns: float
+    ratio: float
+    median_ns: int
+    launched_in: str
+
+
+@dataclass(frozen=True)
+class ProcessGpu:
+    """`coverage_ratio`: share of the time with device records. Ratios of overhead may be None:
+    not measured, because there were no steps, or too few."""
+
+    process: int
+    devices: tuple[int, ...]
+    watched_ns: int
+    coverage_ratio: float
+    launches_ratio: float
+    busy_ratio: float | None
+    launches: int
+    activities: int
+    overhead_ratio: float | None
+    overhead_low: float | None
+    overhead_high: float | None
+    launch_ratio: float | None
+    spent_ratio: float | None
+    clock_uncertainty_ns: int | None
+    losses: dict[str, int]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GpuWork:
+    processes: tuple[ProcessGpu, ...]
+    work: tuple[WorkTime, ...]
+    work_left_out: int
+
+
+def gpu_work_of(recording: Recording) -> GpuWork:
+    activities, launches = recording.detail("activities"), recording.detail("launches")
+    windows = {one.process: one for one in gpu_windows(recording)}
+    missing = _missing(recording)
+    weight = np.ones(activities.rows)
+    processes = []
+    for process in sorted({*windows, *missing}):
+        mine = activities["process"] == process
+        my_activities = activities.where(mine)
+        my_launches = launches.where(launches["process"] == process)
+        own = windows.get(process)
+        if own is not None:
+            weight[mine] = weights(own, my_activities, my_launches)
+        processes.append(
+            _process(recording, process, own, my_activities, my_launches, missing.get(process, ()))
+        )
+    work = _work(recording, activities, weight)
+    return GpuWork(tuple(processes), work[:WORK_LISTED], max(0, len(work) - WORK_LISTED))
+
+
+def _process(
+    recording: Recording,
+    process: int,
+    windows: GpuWindows | None,
+    activities: Columns,
+    launches: Columns,
+    missing: tuple[str, ...],
+) -> ProcessGpu:
+    values = _last_values(recording, process)
+    watched = windows.watched_ns if windows is not None else 0
+    uncertainty = values.get("gpu/clock_uncertainty_ns")
+    return ProcessGpu(
+        process=process,
+        devices=_devices(recording, process),
+        watched_ns=watched,
+        coverage_ratio=windows.records_ns / watched if windows is not None and watched else 0.0,
+        launches_ratio=windows.launches_ns / watched if windows is not None and watched else 0.0,
+        busy_ratio=_busy(windows, activities) if windows is not None else None,
+        launches=launches.rows,
+        activities=activities.rows,
+        overhead_ratio=values.get("gpu/overhead_ratio"),
+        overhead_low=values.get("gpu/overhead_low"),
+        overhead_high=values.get("gpu/overhead_high"),
+        launch_ratio=values.get("gpu/launch_ratio"),
+        spent_ratio=values.get("gpu/spent_ratio"),
+        clock_uncertainty_ns=int(uncertainty) if uncertainty is not None else None,
+        losses={name: int(values[name]) for name in LOSSES if values.get(name)},
+        missing=missing,
+    )
+
+
+def _busy(windows: GpuWindows, activities: Columns) -> float | None:
+    """In which part of the time with device records some work ran; None: there was no such time."""
+    begins, ends = windows.on_intervals()
+    whole = int((ends - begins).sum())
+    if whole <= 0:
+        return None
+    rows = np.isin(activities["kind"], [int(kind) for kind in _BUSY])
+    starts = activities["start_ns"][rows]
+    merged = merge(starts, starts + activities["duration_ns"][rows])
+    return float(overlap(merged, begins, ends).sum() / whole)
+
+
+def _work(recording: Recording, activities: Columns, weight: Array) -> tuple[WorkTime, ...]:
+    """By name and kind, over all processes, longest first; waits and overhead are no work."""
+    rows = np.isin(activities["kind"], [int(kind) for kind in _BUSY])
+    activities, weight = activities.where(rows), weight[rows]
+    if not activities.rows:
+        return ()
+    number = recording.names.find(activities["process"], activities["name"]).astype(np.int64)
+    kinds = activities["kind"].astype(np.int64)
+    keys, first, position = np.unique(number * 256 + kinds, return_index=True, return_inverse=True)
+    length = activities["duration_ns"].astype(np.float64)
+    totals = np.bincount(position, length * weight, keys.size)
+    counts = np.bincount(position, weight, keys.size)
+    seen = np.bincount(position, minlength=keys.size)
+    whole = float(totals.sum()) or 1.0
+    order = np.lexsort((length, position))
+    bounds = np.searchsorted(position[order], np.arange(keys.size + 1))
+    result = []
+    for place in np.argsort(-totals, kind="stable").tolist():
+        mine = order[bounds[place] : bounds[place + 1]]
+        row = int(first[place])
+        result.append(
+            WorkTime(
+                name=recording.names.texts[int(number[row])] or "(name lost)",
+                kind=ActivityKind(int(kinds[row])).name.lower(),
+                seen=int(seen[place]),
+                total_count=float(counts[place]),
+                total_ns=float(totals[place]),
+                ratio=float(totals[place]) / whole,
+                median_ns=int(length[mine[mine.size // 2]]),
+                launched_in=_origin(recording, activities, mine),
+            )
+        )
+    return tuple(result)
+
+
+def _origin(recording: Recording, activities: Columns, rows: Array) -> str:
+    """The two innermost functions of the stack that launched most of these."""
+    stacks = activities["stack"][rows]
+    known = rows[stacks != 0]
+    if not known.size:
+        return ""
+    nodes = recording.calls.find(activities["process"][known], activities["stack"][known])
+    found, counts = np.unique(nodes, return_counts=True)
+    path = recording.calls.path(int(found[np.argmax(counts)]))
+    return " › ".join(frame.function for frame in path[-2:])
+
+
+def _devices(recording: Recording, process: int) -> tuple[int, ...]:
+    tracks = recording.detail("tracks")
+    mine = tracks["device"][(tracks["process"] == process) & (tracks["kind"] == 1)]
+    return tuple(int(device) for device in np.unique(mine))
+
+
+def _last_values(recording: Recording, process: int) -> dict[str, float]:
+    table = recording.detail("counters")
+    table = table.where((table["process"] == process) & np.isfinite(table["value"]))
+    names = recording.names.find(table["process"], table["name"])
+    order = np.argsort(table["time_ns"], kind="stable")
+    texts = recording.names.texts
+    return {texts[int(names[row])]: float(table["value"][row]) for row in order.tolist()}
+
+
+def _missing(recording: Recording) -> dict[int, tuple[str, ...]]:
+    marks = recording.detail("marks")
+    marks = marks.where(marks["kind"] == MarkKind.MARK)
+    found = recording.names.find(marks["process"], marks["name"])
+    result: dict[int, tuple[str, ...]] = {}
+    for process, number in zip(marks["process"].tolist(), found.tolist(), strict=True):
+        text = recording.names.texts[number]
+        reason = text[len(MISSING_MARK) :]
+        if text.startswith(MISSING_MARK) and reason not in result.get(process, ()):
+            result[process] = (*result.get(process, ()), reason)
+    return result

@@ -1,0 +1,111 @@
+"""What reports, exports and analyses say of the work on a simulated GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.conftest import RunPilotlight
+from tests.gpu.conftest import RunGpuJob
+
+_STEPS = """
+import pilotlight
+gpu = Gpu()
+def train_step(number):
+    pilotlight.step(number)
+    gpu.copy("h2d", 1 << 20)
+    for _ in range(8):
+        gpu.kernel("gemm", 200_000)
+        gpu.kernel("norm", 50_000)
+    gpu.sync()
+for number in range({steps}):
+    train_step(number)
+"""
+
+
+def _report(pilotlight_cli: RunPilotlight, folder: Path) -> dict[str, object]:
+    done = pilotlight_cli("report", "--json", str(folder))
+    assert done.returncode == 0, done.stderr
+    document: dict[str, object] = json.loads(done.stdout)
+    return document
+
+
+def test_a_report_lists_work_by_time_with_who_launched_it(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
+) -> None:
+    done = gpu_job(_STEPS.format(steps=100))
+    gpu = _report(pilotlight_cli, done.folder)["gpu"]
+    assert isinstance(gpu, dict)
+    work = {row["name"]: row for row in gpu["work"]}
+    assert list(work)[:2] == ["gemm", "norm"]
+    assert work["gemm"]["seen"] == 800
+    assert work["gemm"]["total_ns"] == pytest.approx(800 * 200_000, rel=1e-3)
+    assert "Gpu.kernel" in work["gemm"]["launched_in"]
+    (process,) = gpu["processes"]
+    assert process["coverage_ratio"] == pytest.approx(1, abs=0.01)
+    assert process["losses"] == {} and process["missing"] == []
+
+
+def test_totals_of_windows_stand_for_the_time_between_them(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
+) -> None:
+    done = gpu_job(_STEPS.format(steps=1200), PILOTLIGHT_GPU="auto", PILOTLIGHT_GPU_PERIOD="0.1")
+    gpu = _report(pilotlight_cli, done.folder)["gpu"]
+    assert isinstance(gpu, dict)
+    (process,) = gpu["processes"]
+    assert 0.02 < process["coverage_ratio"] < 0.99
+    gemm = next(row for row in gpu["work"] if row["name"] == "gemm")
+    assert gemm["seen"] < 9600
+    assert gemm["total_count"] == pytest.approx(9600, rel=0.03)
+    assert gemm["total_ns"] == pytest.approx(9600 * 200_000, rel=0.03)
+
+
+def test_an_export_has_a_track_a_stream_and_arrows_from_launches(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    done = gpu_job(_STEPS.format(steps=20))
+    out = tmp_path / "trace.json"
+    assert (
+        pilotlight_cli("export", "--format", "chrome", "-o", str(out), str(done.folder)).returncode
+        == 0
+    )
+    events = json.loads(out.read_text())["traceEvents"]
+    titles = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert "GPU 0 stream 7" in titles
+    begun = {event["id"] for event in events if event["ph"] == "s"}
+    ended = [event["id"] for event in events if event["ph"] == "f"]
+    assert len(ended) == 20 * 18 and set(ended) <= begun
+
+
+def test_perfetto_reads_streams_and_flows(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    perfetto = pytest.importorskip("perfetto.trace_processor")
+    done = gpu_job(_STEPS.format(steps=10))
+    out = tmp_path / "trace.pftrace"
+    assert (
+        pilotlight_cli(
+            "export", "--format", "perfetto", "-o", str(out), str(done.folder)
+        ).returncode
+        == 0
+    )
+    try:
+        processor = perfetto.TraceProcessor(trace=str(out))
+    except Exception as error:
+        pytest.skip(f"Perfetto's trace processor cannot be had: {error}")
+    query = "select count(*) as n from slice where name = 'gemm'"
+    assert next(iter(processor.query(query))).n == 80
+    assert next(iter(processor.query("select count(*) as n from flow"))).n == 10 * 18
+    processor.close()
+
+
+def test_an_analysis_takes_activities_for_kernels(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
+) -> None:
+    done = gpu_job(_STEPS.format(steps=60))
+    found = pilotlight_cli("analyze", "--json", str(done.folder))
+    assert found.returncode == 0, found.stderr
+    document = json.loads(found.stdout)
+    (rank,) = document["breakdown"] if "breakdown" in document else document["ranks"]
+    assert rank["compute_ns"] == pytest.approx(60 * 8 * 250_000, rel=0.1)
