@@ -31,7 +31,7 @@ constexpr uint32_t kResourceEvents[] = {kModuleLoaded, kModuleUnloadStarting, kG
 // By value of the mark "gpu/window"; docs/gpu.md.
 enum WindowMark : int64_t {
   kMarkEnded = -2,
- 
+
   kMarkNothing = -1,
   kMarkLaunches = 0,
   kMarkRecords = 1,
