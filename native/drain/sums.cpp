@@ -19,6 +19,10 @@ Window::Sum* Window::new_sum(uint64_t key, Sum* place) {
       if (sum.key != 0) *place_of(larger, sum.key) = sum;
     }
     sums_.swap(larger);
+    touched_.clear();
+    for (uint32_t i = 0; i < sums_.size(); i++) {
+      if (sums_[i].count != 0) touched_.push_back(i);
+    }
     place = place_of(sums_, key);
   }
   used_++;
@@ -32,20 +36,27 @@ Window::Sum* Window::new_sum(uint64_t key, Sum* place) {
   return place;
 }
 
-void Window::rows(std::vector<SumRow>* sums, std::vector<HistogramRow>* histograms) const {
-  for (const Sum& sum : sums_) {
-    if (sum.key == 0) continue;
+void Window::take_rows(std::vector<SumRow>* sums, std::vector<HistogramRow>* histograms) {
+  for (uint32_t place : touched_) {
+    Sum& sum = sums_[place];
     auto id = static_cast<uint32_t>(sum.key);
     auto kind = static_cast<uint8_t>(sum.key >> 40);
     sums->push_back({start_ns_, id, kind, static_cast<uint8_t>(sum.key >> 32), sum.count,
                      sum.total_ns, sum.min_ns, sum.max_ns});
+    sum = {sum.key, 0, 0, INT64_MAX, 0, sum.histogram};
     if (sum.histogram == kNoHistogram) continue;
-    const Histogram& histogram = histograms_[sum.histogram];
-    for (uint16_t bucket = 0; bucket < histogram.size(); bucket++) {
-      if (histogram[bucket] == 0) continue;
-      histograms->push_back({start_ns_, id, kind, bucket, histogram[bucket]});
+    Histogram& histogram = histograms_[sum.histogram];
+    for (uint32_t word = 0; word < histogram.touched.size(); word++) {
+      for (uint64_t rest = histogram.touched[word]; rest != 0; rest &= rest - 1) {
+        auto bucket =
+            static_cast<uint16_t>(64 * word + static_cast<uint32_t>(__builtin_ctzll(rest)));
+        histograms->push_back({start_ns_, id, kind, bucket, histogram.counts[bucket]});
+        histogram.counts[bucket] = 0;
+      }
+      histogram.touched[word] = 0;
     }
   }
+  touched_.clear();
 }
 
 Window* Sums::find(int64_t start_ns) {
@@ -57,7 +68,7 @@ Window* Sums::find(int64_t start_ns) {
     // so opening that window again later is not wrong, only longer.
     auto index = at - windows_.begin();
     if (early_sums_.size() < kMaxEarly) {
-      windows_.front().rows(&early_sums_, &early_histograms_);
+      windows_.front().take_rows(&early_sums_, &early_histograms_);
     } else {
       lost_++;
     }
@@ -75,8 +86,10 @@ void Sums::take(int64_t until_ns, std::vector<SumRow>* sums,
   early_histograms_.clear();
   size_t closed = 0;
   while (closed < windows_.size() && windows_[closed].start_ns() <= until_ns - kWindowNs) {
-    windows_[closed++].rows(sums, histograms);
+    windows_[closed++].take_rows(sums, histograms);
   }
+  // The newest goes on, as a rule.
+  if (closed != 0 && closed == windows_.size() && windows_.back().is_small()) closed--;
   windows_.erase(windows_.begin(), windows_.begin() + static_cast<std::ptrdiff_t>(closed));
 }
 

@@ -46,25 +46,28 @@ struct HistogramRow {
 };
 
 // The sums of one window: open-addressing tables of bounded size. When a window has too many
-// different keys, the rest is summed under id 0.
+// different keys, the rest is summed under id 0. Rows are taken out many times a second and nearly
+// all keys come again, so taking leaves the tables as they are and only sets what was touched to 0.
 class Window {
  public:
   explicit Window(int64_t start_ns) : start_ns_(start_ns), sums_(64) {}
 
   void add(SumKind kind, uint8_t state, uint32_t id, int64_t ns) {
     Sum* sum = find_sum(key_of(kind, state, id));
-    sum->count++;
+    if (sum->count++ == 0) touched_.push_back(static_cast<uint32_t>(sum - sums_.data()));
     // Saturates: a hostile producer may state any duration.
     if (__builtin_add_overflow(sum->total_ns, ns, &sum->total_ns)) sum->total_ns = INT64_MAX;
     if (ns < sum->min_ns) sum->min_ns = ns;
     if (ns > sum->max_ns) sum->max_ns = ns;
     if (sum->histogram != kNoHistogram) {
-      histograms_[sum->histogram][histogram_bucket(static_cast<uint64_t>(ns))]++;
+      histograms_[sum->histogram].add(histogram_bucket(static_cast<uint64_t>(ns)));
     }
   }
 
   int64_t start_ns() const noexcept { return start_ns_; }
-  void rows(std::vector<SumRow>* sums, std::vector<HistogramRow>* histograms) const;
+  void take_rows(std::vector<SumRow>* sums, std::vector<HistogramRow>* histograms);
+  // Worth keeping when its rows were taken: not the remains of a flood of keys.
+  bool is_small() const noexcept { return used_ <= kMaxKept; }
 
  private:
   struct Sum {
@@ -74,8 +77,18 @@ class Window {
     uint32_t histogram;
   };
   // Of durations up to 2^63 ns.
-  using Histogram = std::array<uint32_t, 496>;
+  struct Histogram {
+    static constexpr uint32_t kBuckets = 496;
+    std::array<uint32_t, kBuckets> counts = {};
+    std::array<uint64_t, (kBuckets + 63) / 64> touched = {};
+
+    void add(uint32_t bucket) noexcept {
+      counts[bucket]++;
+      touched[bucket / 64] |= uint64_t{1} << (bucket % 64);
+    }
+  };
   static constexpr uint32_t kMaxKeys = 1 << 15;
+  static constexpr uint32_t kMaxKept = 1 << 12;
   // 2 MB a window at most; names beyond that have sums but no quantiles.
   static constexpr uint32_t kMaxHistograms = 1024;
   static constexpr uint32_t kNoHistogram = ~0u;
@@ -100,6 +113,7 @@ class Window {
   int64_t start_ns_;
   std::vector<Sum> sums_;
   std::vector<Histogram> histograms_;
+  std::vector<uint32_t> touched_;  // places in sums_ with a count
   uint32_t used_ = 0;
 };
 

@@ -13,7 +13,7 @@ _SETTLE_NS = 3_000_000_000
 _CALM_NS = 10_000_000_000
 _CALM_RATIO = 0.5
 _MS = 1_000_000
-_GROWTH_RATIO = 0.2
+_GROWTH_RATIO = 0.25
 _RELEASE_BYTES = 16 << 20
 
 
@@ -156,7 +156,7 @@ class Governor:
 
 
 def poll_interval_ns(growth_ratio: float, elapsed_ns: int, pace: Pace) -> int:
-    """When to look at a segment again, so that its fullest ring gains about a fifth until then.
+    """When to look at a segment again, so that its fullest ring gains about a quarter until then.
 
     At most twice as long as the last time: what is quiet now may have just begun.
     """
