@@ -57,12 +57,16 @@ class Process:
         """The stack of these functions, outermost first."""
         stack = 0
         for function in functions:
-            key = (stack, self.frame(function, file, line))
-            if key not in self._stacks:
-                self._stacks[key] = 8 * (len(self._stacks) + 1)
-                self.add("stacks", self._stacks[key], *key)
-            stack = self._stacks[key]
+            stack = self.call(stack, function, file, line)
         return stack
+
+    def call(self, caller: int, function: str, file: str, line: int = 10) -> int:
+        """The stack of a function called from another stack."""
+        key = (caller, self.frame(function, file, line))
+        if key not in self._stacks:
+            self._stacks[key] = 8 * (len(self._stacks) + 1)
+            self.add("stacks", self._stacks[key], *key)
+        return self._stacks[key]
 
 
 def write_chunk(folder: Path, *commits: Mapping[str, Rows]) -> None:

@@ -10,6 +10,9 @@ from pilotlight.recording.columns import Array, Columns
 
 UNKNOWN = "(unknown)"
 DEPTH_LIMIT = 1024
+# Where the functions live that stand between a caller and a callee of the user's: what @annotate
+# and the adapters of frameworks wrap around them.
+_OWN_FILES = "/pilotlight/probe/"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ class Names:
 class CallTree:
     """Every stack of every process as a node of one tree; node 0 is its root, above all stacks.
 
+    Our own wrappers are left out where they only stand between two others; a stack that ends in one
+    keeps it, so that what they cost is seen.
+
     `parents[n] < n`; `frames[n]` is a position in `frame_list`.
     """
 
@@ -87,23 +93,26 @@ class CallTree:
         found = frame_keys.find(process, stacks["frame"][rows])
         frame_of = np.append(np.array(frame_numbers, np.int64), 0)[found]
         parent_of = np.where(parent == 0, -2, self._keys.find(process, parent))
-        self._grow(parent_of.tolist(), frame_of.tolist())
+        own = [_OWN_FILES in frame.file for frame in self.frame_list]
+        self._grow(parent_of.tolist(), frame_of.tolist(), own)
 
-    def _grow(self, parent_of: list[int], frame_of: list[int]) -> None:
+    def _grow(self, parent_of: list[int], frame_of: list[int], own: list[bool]) -> None:
         """Rows are in the order of ids, and a true stack has a parent with a smaller id."""
         nodes: dict[tuple[int, int], int] = {}
         self.parents, self.frames, self.depths = [0], [0], [0]
         node_of: list[int] = []
+        above_callees: list[int] = []
         self.strange = 0
         for row, (parent, frame) in enumerate(zip(parent_of, frame_of, strict=True)):
             if parent == -2:
                 above = 0
-            elif 0 <= parent < row and self.depths[node_of[parent]] < DEPTH_LIMIT:
-                above = node_of[parent]
+            elif 0 <= parent < row and self.depths[above_callees[parent]] < DEPTH_LIMIT:
+                above = above_callees[parent]
             else:
                 self.strange += 1
                 above = self._node(nodes, 0, 0)
             node_of.append(self._node(nodes, above, frame))
+            above_callees.append(above if own[frame] else node_of[row])
         self._node_of = np.array([*node_of, self._node(nodes, 0, 0)], np.int64)
 
     def _node(self, nodes: dict[tuple[int, int], int], parent: int, frame: int) -> int:
