@@ -20,8 +20,17 @@ def runtime_folder() -> str:
 
 def probe_socket() -> str:
     """Where a probe finds its agent: the user's own, else the node's if there is one."""
-    own = f"{runtime_folder()}/probe.sock"
-    node = f"{NODE_FOLDER}/probe.sock"
+    return _socket("probe.sock")
+
+
+def errand_socket() -> str:
+    """Where the same agent asks a process to do something."""
+    return _socket("errand.sock")
+
+
+def _socket(name: str) -> str:
+    own = f"{runtime_folder()}/{name}"
+    node = f"{NODE_FOLDER}/{name}"
     if "PILOTLIGHT_RUNTIME_DIR" not in os.environ and not _exists(own) and _exists(node):
         return node
     return own

@@ -28,6 +28,16 @@ class Runtime:
         return self.folder / "client.sock"
 
     @property
+    def errand_socket(self) -> Path:
+        """Where processes with a framework wait for what the agent asks of them."""
+        return self.folder / "errand.sock"
+
+    @property
+    def kineto_folder(self) -> Path:
+        """KINETO_IPC_SOCKET_DIR of the jobs."""
+        return self.folder / "kineto"
+
+    @property
     def lock(self) -> Path:
         return self.folder / "agent.lock"
 

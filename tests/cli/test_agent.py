@@ -57,6 +57,8 @@ def test_the_agent_says_where_it_listens_and_goes_when_told(world: Path, number:
     assert sorted(path.name for path in (world / "run").iterdir()) == [
         "agent.lock",
         "client.sock",
+        "errand.sock",
+        "kineto",
         "probe.sock",
     ]
     agent.send_signal(number)

@@ -11,9 +11,10 @@ from pilotlight.agent.job import Finish, Job
 from pilotlight.agent.pidfd import open_process
 from pilotlight.agent.process import Process
 from pilotlight.agent.session import Session, Subscribed
+from pilotlight.agent.threads import threads_of
+from pilotlight.capture.request import CaptureRequest
 from pilotlight.errors import AgentError, NotFound, PilotlightError
-from pilotlight.recording.fields import take, take_optional, take_texts
-from pilotlight.recording.schema import State
+from pilotlight.recording.fields import take, take_optional, take_or, take_texts
 from pilotlight.subscribe import KINDS
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Answer = dict[str, object]
 
 _LONGEST_PERIOD_NS = 60_000_000_000
 _LISTED = 8
+_FLIGHT_RECORDER_NS = 5_000_000_000
 
 
 def answer(service: Service, session: Session, request: Request) -> None:
@@ -138,18 +140,36 @@ def _stacks(service: Service, session: Session, request: Request) -> Answer:
         raise AgentError(f"the stacks of process {pid} cannot be read: {error}") from None
     return {
         "pid": pid,
-        "threads": [
-            {
-                "thread": thread,
-                "state": State(state).name.lower() if state in list(State) else "unknown",
-                "frames": [
-                    {"function": function, "file": file, "line": line}
-                    for function, file, line in frames
-                ],
-            }
-            for thread, state, frames in threads
-        ],
+        "threads": threads_of(threads),
     }
+
+
+def _capture(service: Service, session: Session, request: Request) -> Answer:
+    capture = service.captures.begin(session, CaptureRequest.from_json(request), service.now_ns())
+    return {"capture": capture.number, "staging": str(capture.staging.folder)}
+
+
+def _collected(service: Service, session: Session, request: Request) -> Answer:
+    number = take(request, "capture", str)
+    if take_or(request, "keep", False):
+        service.captures.keep(session, number)
+    else:
+        service.captures.collected(session, number)
+    return {}
+
+
+def _flight_recorder(service: Service, session: Session, request: Request) -> None:
+    """Answers when the process has."""
+    pid = take(request, "pid", int)
+    file = take(request, "file", str)
+    _process(service, pid)
+
+    def answered(answer: Mapping[str, object]) -> None:
+        is_done = "error" not in answer
+        service.clients.answer(session, {"ok": is_done, **answer})
+
+    errand = {"do": "flight_recorder", "file": file}
+    service.captures.errands.ask(pid, errand, _FLIGHT_RECORDER_NS, answered)
 
 
 def _subscribe(service: Service, session: Session, request: Request) -> Answer:
@@ -192,5 +212,8 @@ _WANTS: Mapping[str, Callable[[Service, Session, Request], Answer | None]] = {
     "flush": _flush,
     "control": _control,
     "stacks": _stacks,
+    "capture": _capture,
+    "collected": _collected,
+    "flight_recorder": _flight_recorder,
     "subscribe": _subscribe,
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pilotlight import __version__
 from pilotlight.agent import requests, status
+from pilotlight.agent.captures import Captures
 from pilotlight.agent.clients import Clients
 from pilotlight.agent.clocks import Clocks, read_pair
 from pilotlight.agent.closing import end_missing, has_ended, may_go_on, summary
@@ -74,6 +75,9 @@ class Service:
             all_sources(self._recorded_pids), settings.counters_period_ns, self.started_ns
         )
         self.shipping = _shipping(settings, self.started_ns)
+        self.captures = Captures(
+            self.selector, place, self.jobs, self.clients, not settings.ends_itself
+        )
         self._is_stopping = False
         self._tick_due_ns = self.started_ns
         self._looked_ns: int | None = None
@@ -95,6 +99,9 @@ class Service:
             self.probes.poll_due(now_ns, self.governor.pace)
             self._commit_due(now_ns)
             self._close_finished(now_ns)
+            if self.captures.is_busy and now_ns >= self.captures.look_ns:
+                with self.faults.apart("captures"):
+                    self.captures.tick(now_ns)
             if now_ns >= self._tick_due_ns:
                 self._tick_due_ns = now_ns + _TICK_NS
                 self._tick(now_ns)
@@ -135,6 +142,7 @@ class Service:
                 "faults": dict(self.faults.counts),
                 "clients_refused": self.clients.refused,
                 "collector": self.shipping.status() if self.shipping else None,
+                "kineto": self.captures.status(),
                 **status.governor_status(self.governor),
             },
             "jobs": [status.job_status(job) for job in self.jobs.open.values()],
@@ -183,6 +191,8 @@ class Service:
         poll_ns = self.probes.next_poll_ns()
         if poll_ns is not None:
             due_ns = min(due_ns, poll_ns)
+        if self.captures.is_busy:
+            due_ns = min(due_ns, self.captures.look_ns)
         if any(job.finish is not None for job in self.jobs.open.values()):
             due_ns = min(due_ns, now_ns + _FINISHING_NS)
         return max(0.0, (due_ns - now_ns) / 1e9)
@@ -218,6 +228,8 @@ class Service:
         self._apply_period()
         self._read_devices(now_ns)
         self.probes.tick(now_ns)
+        with self.faults.apart("captures"):
+            self.captures.clean(now_ns)
         self.clients.tick(now_ns, self.governor.squeeze)
         if any(session.subscribed for session in self.clients.sessions):
             self._looked_ns = now_ns
@@ -323,12 +335,14 @@ class Service:
             with self.faults.apart("shipping"):
                 jobs = self.jobs.open.values()
                 self.shipping.stop(jobs, self.clocks.pairs[-1], self.governor, now_ns)
+        self.captures.close()
         self.probes.close()
         self.clients.close()
         self.selector.close()
         self._signals.close()
         self.place.probe_socket.unlink(missing_ok=True)
         self.place.client_socket.unlink(missing_ok=True)
+        self.place.errand_socket.unlink(missing_ok=True)
 
     def _signalled(self, _: int) -> None:
         self._is_stopping = True

@@ -1,4 +1,4 @@
-"""The agent's two listening sockets, and who is at the other end of a connection."""
+"""The agent's listening sockets, and who is at the other end of a connection."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def listen_for_probes(place: Runtime) -> socket.socket:
 
 def listen_for_clients(place: Runtime) -> socket.socket:
     return _listen(place.client_socket, socket.SOCK_STREAM, 0o600)
+
+
+def listen_for_errands(place: Runtime) -> socket.socket:
+    # Like the probes: of every user where the agent is root's.
+    mode = 0o666 if os.geteuid() == 0 else 0o600
+    return _listen(place.errand_socket, socket.SOCK_STREAM, mode)
 
 
 def _listen(path: Path, kind: socket.SocketKind, mode: int) -> socket.socket:

@@ -65,17 +65,19 @@ class Dump:
         try:
             found = _ask(client, args.target) if client else _search(args.target, missing)
             stacks = _stacks(client, found.pids) if client else []
+            result: dict[str, Any] = {"of": str(found.folder), "note": found.note}
+            result |= {"processes": stacks, "processes_left_out": found.left_out}
+            if not args.stacks:
+                output = args.output or _beside(found.folder)
+                made = copy_last(found.folder, output, last_ns)
+                result |= {"recording": str(output), "chunks": made.chunks}
+                result |= {"range_ns": made.range_ns}
+                result["flight_recorder"] = _flight(client, found.pids, output) if client else None
+            elif not stacks:
+                raise AgentError(f"no stacks of {args.target}: {found.note or 'it is not running'}")
         finally:
             if client:
                 client.close()
-        result: dict[str, Any] = {"of": str(found.folder), "note": found.note, "processes": stacks}
-        result["processes_left_out"] = found.left_out
-        if not args.stacks:
-            output = args.output or _beside(found.folder)
-            made = copy_last(found.folder, output, last_ns)
-            result |= {"recording": str(output), "chunks": made.chunks, "range_ns": made.range_ns}
-        elif not stacks:
-            raise AgentError(f"no stacks of {args.target}: {found.note or 'it is not running'}")
         print(json.dumps(result) if args.json else "\n".join(lines(result)))
         return 0
 
@@ -137,6 +139,21 @@ def _stacks(client: Client, pids: list[int]) -> list[dict[str, Any]]:
     return stacks
 
 
+def _flight(client: Client, pids: list[int], output: Path) -> dict[str, Any] | None:
+    """The last collectives of each rank, and who holds up the others; None without any."""
+    from pilotlight.capture.flight import FOLDER, fetch_flight_recorders
+    from pilotlight.insights.hang import find_culprits
+    from pilotlight.trace.flight_recorder import read_dumps
+
+    found = fetch_flight_recorders(client.ask, pids, output / FOLDER)
+    if found.folder is None:
+        return {"folder": None, "problems": list(found.problems)} if found.problems else None
+    dumps = read_dumps(found.folder)
+    problems = [*found.problems, *(str(problem) for problem in dumps.problems)]
+    conclusion = find_culprits(dumps.dumps).conclusion
+    return {"folder": str(found.folder), "conclusion": conclusion, "problems": problems}
+
+
 def _beside(folder: Path) -> Path:
     root = recordings_root()
     for number in range(1, 10_000):
@@ -163,4 +180,15 @@ def lines(result: dict[str, Any]) -> list[str]:
         seconds = (result["range_ns"][1] - result["range_ns"][0]) / 1e9
         shown.append(f"last {seconds:.1f} s of {result['of']}: {result['recording']}")
         shown.append(f"see it with `pilotlight report {result['recording']}`")
+        shown += _flight_lines(result["flight_recorder"])
+    return shown
+
+
+def _flight_lines(found: dict[str, Any] | None) -> list[str]:
+    if found is None:
+        return []
+    shown = [f"flight recorder: {problem}" for problem in found["problems"]]
+    if found["folder"] is not None:
+        shown.append(f"flight recorder: {found['conclusion']}")
+        shown.append(f"see it with `pilotlight hang {found['folder']}`")
     return shown

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import sys
+import tempfile
 from pathlib import Path
+
+from pilotlight.errors import NotFound, PilotlightError
 
 
 class Hang:
     name = "hang"
-    help = "Name the ranks at fault in a hang, from flight-recorder dumps"
-    examples = ("pilotlight hang /tmp/dumps", "pilotlight hang dumps --json | jq .culprits")
+    help = "Name the ranks at fault in a hang, of a running job or from flight-recorder dumps"
+    examples = (
+        "pilotlight hang my-job",
+        "pilotlight hang /tmp/dumps",
+        "pilotlight hang dumps --json | jq .culprits",
+    )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("folder", type=Path, help="folder with one dump a rank")
+        parser.add_argument(
+            "target", metavar="FOLDER|JOB", help="a folder with one dump a rank, or a running job"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.insights.hang import find_culprits
         from pilotlight.trace.flight_recorder import read_dumps
 
-        found = read_dumps(args.folder)
+        with contextlib.ExitStack() as stack:
+            folder = Path(args.target)
+            if not folder.exists():
+                folder = Path(
+                    stack.enter_context(tempfile.TemporaryDirectory(prefix="pilotlight-"))
+                )
+                _fetch(args.target, folder / "dumps")
+                folder = folder / "dumps"
+            found = read_dumps(folder)
         for problem in found.problems:
             print(f"pilotlight hang: {problem}", file=sys.stderr)
         report = find_culprits(found.dumps)
@@ -38,3 +56,26 @@ class Hang:
                 print(f"  evidence    {culprit.evidence}")
                 print(f"  do          {culprit.fix}")
         return 2 if found.problems else 0
+
+
+def _fetch(job: str, folder: Path) -> None:
+    """The flight recorders of a running job. NotFound: there is neither the job nor the folder."""
+    from pilotlight.capture.flight import fetch_flight_recorders
+    from pilotlight.client import Client
+
+    try:
+        with Client() as client:
+            processes = client.ask("status")["processes"]
+            pids = [p["pid"] for p in processes if p["job"] == job and p["alive"]]
+            if not pids:
+                names = ", ".join(sorted({p["job"] for p in processes})) or "none"
+                raise NotFound(f"{job}: no such folder, and no such job is running ({names})")
+            fetched = fetch_flight_recorders(client.ask, pids, folder)
+    except NotFound:
+        raise
+    except PilotlightError as error:
+        raise NotFound(f"{job}: no such folder; {error}") from None
+    for problem in fetched.problems:
+        print(f"pilotlight hang: {problem}", file=sys.stderr)
+    if fetched.folder is None:
+        raise NotFound(f"job {job}: no process of it has used torch.distributed yet")

@@ -19,6 +19,7 @@ VERBS = {
     "report": "Report",
     "export": "Export",
     "dump": "Dump",
+    "capture": "Capture",
     "overhead": "Overhead",
     "doctor": "Doctor",
     "agent": "Agent",

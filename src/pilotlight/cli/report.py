@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from pilotlight.errors import PilotlightError
@@ -24,13 +25,19 @@ class Report:
             "recording",
             nargs="?",
             metavar="RECORDING",
-            help="a folder, the name of a job or the beginning of it; the newest if left out",
+            help="a folder, the name of a job or the beginning of it; the newest if left out;"
+            " or the folder of a capture",
         )
         parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
         parser.add_argument("--json", action="store_true", help="the whole report as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
         from rich.console import Console
+
+        from pilotlight.capture.manifest import is_capture
+
+        if args.recording is not None and is_capture(Path(args.recording)):
+            return _report_capture(Path(args.recording), args)
 
         from pilotlight.recording.places import find_recording
         from pilotlight.recording.recording import Recording
@@ -56,6 +63,27 @@ class Report:
 
             print_report(report, Console(highlight=False))
         return 0
+
+
+def _report_capture(folder: Path, args: argparse.Namespace) -> int:
+    from pilotlight.capture.manifest import read_capture
+    from pilotlight.capture.summary import summarize
+    from pilotlight.cli.capture import lines, summary_lines
+
+    manifest = read_capture(folder)
+    ranks, problems = summarize(folder)
+    if args.html:
+        from pilotlight.analysis import analyze
+
+        _write(args.html, analyze([folder]).to_html())
+    if args.json:
+        document = {**json.loads(manifest.to_json()), "ranks": [asdict(rank) for rank in ranks]}
+        print(json.dumps({**document, "problems": [*manifest.problems, *problems]}))
+    elif args.html:
+        print(f"wrote {args.html}")
+    else:
+        print("\n".join([*lines(manifest, folder), *summary_lines(ranks), *problems]))
+    return 0
 
 
 def _write(file: Path, text: str) -> None:

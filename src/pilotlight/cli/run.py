@@ -75,14 +75,17 @@ class Run:
 
 def job_environment(job: str, rate: float | None, gpu: str | None = None) -> dict[str, str]:
     """What makes the job's processes start the probe and find this agent."""
+    from pilotlight.kineto.endpoint import kineto_environment
     from pilotlight.place import runtime_folder
     from pilotlight.probe.providers import library_folder, provider_environment
+    from pilotlight.runtime import runtime
 
     added = {
         **provider_environment(os.environ, library_folder()),
         "PILOTLIGHT": "1",
         "PILOTLIGHT_JOB": job,
         "PILOTLIGHT_RUNTIME_DIR": runtime_folder(),
+        **kineto_environment(os.environ, runtime().kineto_folder),
     }
     if rate is not None:
         added["PILOTLIGHT_RATE"] = f"{rate:g}"

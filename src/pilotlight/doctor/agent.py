@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pilotlight.client import Client
 from pilotlight.doctor.check import Check, limited, ok
@@ -13,15 +14,15 @@ _SHOWN = 3
 
 
 def agent_checks() -> list[Check]:
-    return [_agent(), *_reasons()]
-
-
-def _agent() -> Check:
     try:
         with Client(timeout_s=5) as client:
             status = client.ask("status")
     except PilotlightError as error:
-        return ok("agent", f"{error}")
+        return [ok("agent", f"{error}"), *_reasons()]
+    return [_agent(status), *_captures(status), *_reasons()]
+
+
+def _agent(status: dict[str, Any]) -> Check:
     agent = status.get("agent", {})
     off = [
         f"pid {process.get('pid')}: {process['off']}"
@@ -31,6 +32,16 @@ def _agent() -> Check:
     if off:
         return limited("agent", f"probes turned off: {'; '.join(off[:_SHOWN])}", "see the reasons")
     return ok("agent", f"running, pid {agent.get('pid')}, in {runtime_folder()}")
+
+
+def _captures(status: dict[str, Any]) -> list[Check]:
+    """Whether running jobs can be asked for traces; who has the socket if not."""
+    kineto = status.get("agent", {}).get("kineto", {})
+    problems = kineto.get("problems", [])
+    if problems:
+        fix = "jobs started with `pilotlight run` are not affected; see docs/capture.md"
+        return [limited("captures", "; ".join(problems[:_SHOWN]), fix)]
+    return [ok("captures", f"{kineto.get('pollers', 0)} processes can be asked for a trace")]
 
 
 def _reasons() -> list[Check]:

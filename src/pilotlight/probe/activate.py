@@ -19,7 +19,7 @@ def activate() -> None:
     try:
         _start(forked=False)
     except Exception as error:
-        _leave_reason(f"{type(error).__name__}: {error}")
+        leave_reason(f"{type(error).__name__}: {error}")
 
 
 def _start(forked: bool) -> None:
@@ -50,7 +50,7 @@ def _start(forked: bool) -> None:
     folder = os.environ.get("PILOTLIGHT_SEGMENT_DIR") or None
     reason = _probe.start(probe_socket(), to_json(identity), _period_ns(), folder)
     if reason is not None:
-        _leave_reason(reason)
+        leave_reason(reason)
         return
     if not _hooked:
         _hooked = True
@@ -62,7 +62,9 @@ def _hook() -> None:
     import gc
 
     from pilotlight import _probe
+    from pilotlight.probe import errands
 
+    errands.watch()
     gc.callbacks.append(_probe.gc_callback)
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -73,7 +75,7 @@ def _after_fork_in_child() -> None:
         _start(forked=True)
         _leave_with_multiprocessing()
     except Exception as error:
-        _leave_reason(f"{type(error).__name__}: {error}")
+        leave_reason(f"{type(error).__name__}: {error}")
 
 
 def _leave_with_multiprocessing() -> None:
@@ -111,7 +113,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def _leave_reason(reason: str) -> None:
+def leave_reason(reason: str) -> None:
     """For `pilotlight doctor`; bounded, and nothing if there is no place for it."""
     import time
 

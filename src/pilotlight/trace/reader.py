@@ -10,8 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pilotlight.capture.manifest import Captured
 from pilotlight.errors import FormatError, NotFound
 from pilotlight.trace.block import BlockFile, Source, Truncated, ahead, expanded
+from pilotlight.trace.captured import captured_files, is_capture, placed
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.nsys import is_nsys, read_nsys
 from pilotlight.trace.perfetto import SUFFIXES as PERFETTO_SUFFIXES
@@ -51,14 +53,18 @@ def read_traces(
     progress: Callable[[Path], None] = lambda path: None,
 ) -> TraceSet:
     """Every rank that can be read, and a problem for each file or place that cannot."""
-    files, problems = _files(paths)
+    files, problems, captured = _files(paths)
     results: list[FileResult] = []
     # The scanner and the inflater let other threads run.
     with ThreadPoolExecutor(max(1, min(len(files), workers))) as pool:
         for path, result in zip(files, pool.map(read_file, files), strict=True):
             results.append(result)
             progress(path)
-    traces = list(itertools.chain.from_iterable(result.traces for result in results))
+    traces = [
+        placed(trace, captured[path]) if path in captured else trace
+        for path, result in zip(files, results, strict=True)
+        for trace in result.traces
+    ]
     problems += itertools.chain.from_iterable(result.problems for result in results)
     kept, rank_problems = _ranks(traces)
     return TraceSet(kept, (*problems, *rank_problems))
@@ -166,12 +172,22 @@ def _problems_of(traces: tuple[Trace, ...]) -> tuple[Problem, ...]:
     return tuple(itertools.chain.from_iterable(trace.problems for trace in traces))
 
 
-def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
+def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path, Captured]]:
+    """The files, what is wrong with the paths, and what a capture says of its own files."""
     files: list[Path] = []
     problems: list[Problem] = []
+    captured: dict[Path, Captured] = {}
     for path in paths:
         if path.is_dir() and is_recording(path):
             files.append(path)
+        elif path.is_dir() and is_capture(path):
+            try:
+                named = captured_files(path)
+            except FormatError as error:
+                problems.append(_problem(str(path), str(error)))
+                continue
+            captured |= named
+            files += sorted(named)
         elif path.is_dir():
             found = list(itertools.islice(_files_below(path), MAX_FILES + 1))
             if not found:
@@ -185,7 +201,7 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
             files.append(path)
         else:
             raise NotFound(f"{path}: no such file or folder")
-    return files, problems
+    return files, problems, captured
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

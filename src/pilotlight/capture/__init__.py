@@ -1,0 +1,1 @@
+"""Traces of running jobs on demand: asked for, aligned over the ranks, collected in one folder."""

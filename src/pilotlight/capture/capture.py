@@ -1,0 +1,349 @@
+"""One capture on one node: asks, aligns, waits; never blocks. The agent calls `tick`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+from pilotlight.capture import plan
+from pilotlight.capture.plan import Candidate
+from pilotlight.capture.request import (
+    DONE,
+    FAILED,
+    LEFT_OUT,
+    TRACING,
+    WAITING,
+    CaptureRequest,
+)
+from pilotlight.capture.staging import LEAST_FREE_BYTES, Staging, free_bytes
+from pilotlight.capture.target import KINETO, XSPACE, Target
+from pilotlight.kineto.config import Span, Steps, file_of, trace_configuration
+from pilotlight.kineto.daemon import Pending, Poller
+
+_SECOND_NS = 1_000_000_000
+_FACTS_NS = 3 * _SECOND_NS
+_MEASURE_NS = 2 * _SECOND_NS
+_MEASURE_AGAIN_NS = 400_000_000
+_ENOUGH_STEPS = 4
+_FOLLOW_NS = _SECOND_NS
+_MARGIN_NS = _SECOND_NS
+# Kineto's own loop looks once a second whether it is time, and warms up for one.
+_BEFORE_SPAN_NS = 3 * _SECOND_NS
+_POLL_PATIENCE_NS = 13 * _SECOND_NS
+_STUCK_NS = 10 * _SECOND_NS
+_STUCK_STEPS = 8
+_FLIGHT_RECORDER_NS = 5 * _SECOND_NS
+_MOST_STACKS = 64
+
+MEASURING, RUNNING, EXPLAINING, OVER = "measuring", "running", "explaining", "over"
+
+
+class Node(Protocol):
+    """What a capture needs of the agent."""
+
+    def poller(self, pid: int) -> Poller | None: ...
+    def hand(self, pid: int, pending: Pending) -> bool: ...
+    def take_back(self, pid: int) -> bool: ...
+    def reaches(self, pid: int) -> bool: ...
+    def ask(
+        self,
+        pid: int,
+        errand: Mapping[str, object],
+        timeout_ns: int,
+        answered: Callable[[Mapping[str, object]], None],
+    ) -> None: ...
+    def is_alive(self, pid: int) -> bool: ...
+    def step_ns(self, pid: int) -> int | None: ...
+    def stacks(self, pid: int) -> list[dict[str, object]]: ...
+
+
+class NodeCapture:
+    def __init__(
+        self,
+        number: str,
+        request: CaptureRequest,
+        candidates: Sequence[Candidate],
+        uid: int,
+        node: Node,
+        now_ns: int,
+    ) -> None:
+        self.number = number
+        self.request = request
+        self.staging = Staging.make(uid)
+        self.phase = MEASURING
+        self.targets = [Target(candidate) for candidate in candidates]
+        self.window: Steps | Span | None = None
+        self._uid = uid
+        self._node = node
+        self._began_ns = now_ns
+        self._followed_ns = now_ns
+        self._explain_until_ns = 0
+        for target in self.targets:
+            self._ask_facts(target)
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase == OVER
+
+    def tick(self, now_ns: int) -> None:
+        for target in self.targets:
+            if not target.has_ended and not self._node.is_alive(target.pid):
+                target.fail("it died before its trace was complete")
+        if self.phase == MEASURING and self._is_measured(now_ns):
+            self._begin(now_ns)
+        if self.phase == RUNNING:
+            self._follow(now_ns)
+            if all(target.has_ended for target in self.targets):
+                self._explain(now_ns)
+        if self.phase == EXPLAINING and (
+            now_ns >= self._explain_until_ns or not any(t.is_asked for t in self.targets)
+        ):
+            self.phase = OVER
+
+    def cancel(self) -> None:
+        """Nobody waits any more. What was handed out cannot be called back."""
+        for target in self.targets:
+            self._node.take_back(target.pid)
+            target.fail("nobody waited for it any more")
+        self.phase = OVER
+
+    def state(self) -> dict[str, object]:
+        """For the client: JSON-able."""
+        window = self.window
+        return {
+            "capture": self.number,
+            "phase": self.phase,
+            "staging": str(self.staging.folder),
+            "first_step": window.first if isinstance(window, Steps) else None,
+            "steps": window.count if isinstance(window, Steps) else None,
+            "start_ns": window.start_ms * 1_000_000 if isinstance(window, Span) else None,
+            "duration_ns": window.duration_ms * 1_000_000 if isinstance(window, Span) else None,
+            "missing_ranks": plan.missing_ranks(
+                [target.candidate for target in self.targets], self.request.ranks
+            ),
+            "processes": [asdict(target.answered()) for target in self.targets],
+        }
+
+    def _ask_facts(self, target: Target) -> None:
+        if target.is_asked or not self._node.reaches(target.pid):
+            return
+        target.is_asked = True
+
+        def answered(answer: Mapping[str, object]) -> None:
+            target.is_asked = False
+            if "error" not in answer:
+                target.learn(dict(answer), time.monotonic_ns())
+
+        self._node.ask(target.pid, {"do": "facts"}, _FACTS_NS, answered)
+
+    def _is_measured(self, now_ns: int) -> bool:
+        """Long enough to know how fast each one steps, or that it does not."""
+        if now_ns - self._followed_ns >= _MEASURE_AGAIN_NS:
+            self._followed_ns = now_ns
+            for target in self.targets:
+                self._ask_facts(target)
+        if now_ns - self._began_ns >= _MEASURE_NS:
+            return True
+        ranks = [t for t in self.targets if t.candidate.said_role == plan.RANK] or self.targets
+        return all(
+            target.progress is not None
+            and target.progress.last_steps - target.progress.first_steps >= _ENOUGH_STEPS
+            for target in ranks
+        )
+
+    def _begin(self, now_ns: int) -> None:
+        self.phase = RUNNING
+        for target in self.targets:
+            target.candidate = plan.with_facts(target.candidate, target.facts)
+            poller = self._node.poller(target.pid)
+            if poller is not None and not target.candidate.ancestors:
+                target.candidate = plan.with_ancestors(target.candidate, poller.ancestors)
+        choices = plan.choose([t.candidate for t in self.targets], self.request.ranks)
+        if self.request.pid is not None:
+            choices = [plan.Choice(choice.candidate, choice.role, None) for choice in choices]
+        for target, choice in zip(self.targets, choices, strict=True):
+            target.role = choice.role
+            if choice.reason is not None:
+                target.state, target.reason = LEFT_OUT, choice.reason
+            else:
+                self._decide(target)
+        asked = [target for target in self.targets if not target.has_ended]
+        if asked:
+            self._plan(asked, now_ns)
+
+    def _decide(self, target: Target) -> None:
+        """Which profiler of the process to ask, or why none can be."""
+        has_torch, has_jax = "torch" in target.facts, "jax" in target.facts
+        steps = target.progress.last_steps if target.progress else 0
+        if target.facts.get("is_profiled"):
+            target.fail("busy: a torch.profiler of its own is running; try again when it is done")
+        elif has_jax and not steps:
+            target.how = XSPACE
+        elif self._node.poller(target.pid) is not None:
+            target.how = KINETO
+        elif has_torch:
+            target.fail(
+                "it has torch but does not ask for traces: KINETO_USE_DAEMON was not set when it"
+                " started; start it with `pilotlight run`"
+            )
+        elif self._node.reaches(target.pid):
+            target.fail("neither torch nor jax is loaded in it yet")
+        else:
+            target.fail("neither torch nor jax in it can be asked; start it with `pilotlight run`")
+
+    def _plan(self, asked: list[Target], now_ns: int) -> None:
+        for target in asked:
+            known_ns = self._node.step_ns(target.pid)
+            target.step_ns = known_ns or 0
+            if target.progress is not None and target.progress.last_steps > 0:
+                target.step_ns = target.progress.step_ns(known_ns)
+        pollers = [self._node.poller(target.pid) for target in asked if target.how == KINETO]
+        polls = [(p.polled_ns, p.period_ns) for p in pollers if p is not None]
+        ready_ns = plan.ready_ns(polls, now_ns, _MARGIN_NS)
+        progress = [
+            (t.progress, t.step_ns)
+            for t in asked
+            if t.how == KINETO and t.progress is not None and t.progress.last_steps > 0
+        ]
+        if len(progress) == len(asked):
+            self.window = Steps(plan.first_step(progress, ready_ns), self.request.steps)
+        else:
+            self.window = self._span(asked, ready_ns - now_ns + _BEFORE_SPAN_NS if polls else 0)
+        for target in asked:
+            target.advanced_ns = now_ns
+            if target.how == KINETO:
+                self._hand(target, self.window)
+            elif isinstance(self.window, Span):
+                self._ask_xspace(target, self.window)
+
+    def _span(self, asked: list[Target], until_ns: int) -> Span:
+        """A time on the wall clock, as long as the steps last if that is known."""
+        slowest_ns = max(target.step_ns for target in asked)
+        # One more: a time begins in the midst of a step.
+        steps_ns = slowest_ns * (self.request.steps + 1)
+        duration_ns = steps_ns or int(self.request.seconds * _SECOND_NS)
+        duration_ns = min(duration_ns, int(self.request.timeout_s / 2 * _SECOND_NS))
+        start_ns = time.time_ns() + max(until_ns, _SECOND_NS // 2)
+        return Span(start_ns // 1_000_000, max(1, duration_ns // 1_000_000))
+
+    def _hand(self, target: Target, window: Steps | Span) -> None:
+        poller = self._node.poller(target.pid)
+        own_pid = poller.own_pid if poller else target.pid
+        asked_for = self.staging.folder / f"{target.title}.json"
+        target.file = Path(file_of(asked_for, own_pid))
+        text = trace_configuration(asked_for, window, self.request.options, self.number)
+        target.state = WAITING
+
+        def handed(_: int) -> None:
+            target.state = TRACING
+            target.handed_ns = time.monotonic_ns()
+            target.advanced_ns = max(target.advanced_ns, target.handed_ns)
+
+        if not self._node.hand(target.pid, Pending(text, handed)):
+            target.fail("busy: another capture of it waits for its turn")
+
+    def _ask_xspace(self, target: Target, window: Span) -> None:
+        target.file = self.staging.folder / f"{target.title}.xplane.pb"
+        target.state, target.handed_ns = TRACING, time.monotonic_ns()
+        wait_ns = window.start_ms * 1_000_000 - time.time_ns() + window.duration_ms * 1_000_000
+
+        def answered(answer: Mapping[str, object]) -> None:
+            start_ns = answer.get("start_ns")
+            target.start_ns = start_ns if type(start_ns) is int else None
+            if "error" in answer:
+                target.fail(f"its profiler said: {answer['error']}")
+
+        errand = {
+            "do": "xspace",
+            "file": str(target.file),
+            "start_ns": window.start_ms * 1_000_000,
+            "duration_ns": window.duration_ms * 1_000_000,
+            "stacks": self.request.options.stacks,
+        }
+        self._node.ask(target.pid, errand, wait_ns + int(self.request.timeout_s * 1e9), answered)
+
+    def _follow(self, now_ns: int) -> None:
+        is_late = now_ns - self._began_ns > self.request.timeout_s * _SECOND_NS
+        asks = now_ns - self._followed_ns >= _FOLLOW_NS
+        if asks:
+            self._followed_ns = now_ns
+        for target in self.targets:
+            if target.has_ended:
+                continue
+            assert target.file is not None
+            if self.staging.has(target.file, self._uid) and (
+                target.how == KINETO or target.start_ns is not None
+            ):
+                target.state = DONE
+                continue
+            if asks:
+                self._ask_facts(target)
+            reason = self._why_not(target, now_ns)
+            if reason is None and is_late:
+                reason = f"no trace after {self.request.timeout_s:g} s"
+            if reason is not None:
+                self._node.take_back(target.pid)
+                target.fail(reason + self._disk())
+
+    def _why_not(self, target: Target, now_ns: int) -> str | None:
+        """A reason to wait no longer."""
+        poller = self._node.poller(target.pid)
+        if target.state == WAITING and now_ns - self._began_ns > _POLL_PATIENCE_NS:
+            silent_ns = now_ns - poller.polled_ns if poller else now_ns - self._began_ns
+            if silent_ns > _POLL_PATIENCE_NS:
+                return f"it has not polled for {silent_ns / 1e9:.0f} s"
+            if poller is not None and not poller.accepts:
+                return "busy: a trace is running in it already"
+        if target.progress is None or not isinstance(self.window, Steps):
+            return None
+        still_ns = now_ns - target.advanced_ns
+        if still_ns > max(_STUCK_NS, _STUCK_STEPS * target.step_ns):
+            steps = target.progress.last_steps
+            return f"hung: it has done no step for {still_ns / 1e9:.0f} s (step {steps})"
+        return None
+
+    def _disk(self) -> str:
+        free = free_bytes(self.staging.folder)
+        if free >= LEAST_FREE_BYTES:
+            return ""
+        return f"; {self.staging.folder} is full ({free >> 20} MiB free)"
+
+    def _explain(self, now_ns: int) -> None:
+        """Where those without a trace are, read from outside; and what they waited for."""
+        self.phase = EXPLAINING
+        self._explain_until_ns = now_ns + _FLIGHT_RECORDER_NS
+        failed = [t for t in self.targets if t.state == FAILED and self._node.is_alive(t.pid)]
+        for target in failed[:_MOST_STACKS]:
+            self._read_stacks(target)
+        if any("hung" in (target.reason or "") for target in failed):
+            for target in self.targets:
+                if target.state != LEFT_OUT:
+                    self._ask_flight_recorder(target)
+
+    def _read_stacks(self, target: Target) -> None:
+        file = self.staging.folder / f"stacks_{target.title}.json"
+        try:
+            found = {"pid": target.pid, "threads": self._node.stacks(target.pid)}
+            file.write_text(json.dumps(found))
+        except (OSError, ValueError) as error:
+            target.reason = f"{target.reason}; its stacks cannot be read: {error}"
+        else:
+            target.stacks = file
+
+    def _ask_flight_recorder(self, target: Target) -> None:
+        if target.candidate.rank is None or not self._node.reaches(target.pid):
+            return
+        target.is_asked = True
+        file = self.staging.folder / f"flight_recorder_{target.candidate.rank}.pickle"
+
+        def answered(answer: Mapping[str, object]) -> None:
+            target.is_asked = False
+            if "error" not in answer and self.staging.has(file, self._uid):
+                target.flight_recorder = file
+
+        errand = {"do": "flight_recorder", "file": str(file)}
+        self._node.ask(target.pid, errand, _FLIGHT_RECORDER_NS, answered)

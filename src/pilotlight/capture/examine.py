@@ -1,0 +1,121 @@
+"""Reads what was captured: which steps are in it, and whether the ranks have the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from pilotlight.capture.collect import Collected
+from pilotlight.capture.manifest import Captured, Step
+from pilotlight.capture.target import KINETO
+from pilotlight.trace.reader import read_file
+from pilotlight.trace.trace import Int64, Kind, Trace
+
+_OPTIMIZER = "Optimizer.step"
+# Times before this are no wall clock: they count from the start of the profiler.
+_FIRST_WALL_NS = 10**17
+
+
+def examine(
+    collected: Collected,
+    folder: Path,
+    node: str,
+    first_step: int | None,
+    recorded: Sequence[Step],
+) -> tuple[Captured, tuple[str, ...]]:
+    """What the file holds. `recorded` are the steps that the probe saw in that process."""
+    if collected.file is None:
+        return Captured(collected.answered, node, None), ()
+    result = read_file(folder / collected.file)
+    problems = tuple(str(problem) for problem in result.problems)
+    if not result.traces:
+        return Captured(collected.answered, node, collected.file), problems
+    trace = result.traces[0]
+    start_ns = int(trace.spans.start_ns.min())
+    offset_ns = 0
+    if start_ns < _FIRST_WALL_NS and collected.answered.start_ns is not None:
+        offset_ns = collected.answered.start_ns
+    window_ns = (start_ns + offset_ns, int(trace.spans.end_ns.max()) + offset_ns)
+    steps: tuple[Step, ...] = ()
+    if collected.answered.how == KINETO and first_step is not None:
+        steps = optimizer_steps(trace, first_step)
+    return (
+        Captured(
+            collected.answered,
+            node,
+            collected.file,
+            offset_ns,
+            window_ns,
+            len(trace.spans),
+            steps or steps_within(recorded, window_ns),
+        ),
+        problems,
+    )
+
+
+def optimizer_steps(trace: Trace, first_step: int) -> tuple[Step, ...]:
+    """A trace by steps begins at the end of an optimizer step; each further end is a border."""
+    mine = np.array([name.startswith(_OPTIMIZER) for name in trace.names], np.bool_)
+    rows = trace.name_mask(mine) & (trace.spans.kind == Kind.ANNOTATION)
+    if not rows.any():
+        return ()
+    ends: Int64 = np.unique(trace.spans.end_ns[rows])
+    borders = [int(trace.spans.start_ns.min()), *(int(end) for end in ends)]
+    return tuple(
+        Step(first_step + number, start, end - start)
+        for number, (start, end) in enumerate(pairwise(borders))
+    )
+
+
+def steps_within(recorded: Sequence[Step], window_ns: tuple[int, int]) -> tuple[Step, ...]:
+    """The steps that lie in the window with more than their half."""
+    return tuple(
+        step
+        for step in recorded
+        if min(step.start_ns + step.duration_ns, window_ns[1]) - max(step.start_ns, window_ns[0])
+        > step.duration_ns / 2
+    )
+
+
+def same_steps(processes: Sequence[Captured]) -> bool | None:
+    """Whether all that have a trace have the same step numbers at the same time.
+
+    Times too: a rank that got its request late counts the right number of steps, but later ones.
+    """
+    numbers = [tuple(s.number for s in p.steps) for p in processes if p.file is not None]
+    if not numbers or not all(numbers):
+        return None
+    skew = skew_ns(processes)
+    longest_ns = median(step.duration_ns for p in processes for step in p.steps)
+    return len(set(numbers)) == 1 and (skew is None or skew <= longest_ns)
+
+
+def skew_ns(processes: Sequence[Captured]) -> int | None:
+    starts = [process.window_ns[0] for process in processes if process.window_ns is not None]
+    return max(starts) - min(starts) if starts else None
+
+
+def recorded_steps(recording: Path) -> Mapping[int, list[Step]]:
+    """The steps of each process (by pid) of a recording, on the wall clock."""
+    from pilotlight.recording.recording import Recording
+
+    opened = Recording.open(recording)
+    pair = opened.manifest.clocks[-1]
+    to_wall_ns = pair.realtime_ns - pair.monotonic_ns
+    columns = opened.detail("steps")
+    pids = {process.start.process: process.start.pid for process in opened.processes}
+    found: dict[int, list[Step]] = {}
+    for process, number, start, duration in zip(
+        columns["process"].tolist(),
+        columns["step"].tolist(),
+        columns["start_ns"].tolist(),
+        columns["duration_ns"].tolist(),
+        strict=True,
+    ):
+        step = Step(number, start + to_wall_ns, duration)
+        found.setdefault(pids.get(process, 0), []).append(step)
+    return found

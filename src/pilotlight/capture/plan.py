@@ -1,0 +1,129 @@
+"""Whom to ask, and from which step on: pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+RANK, MAIN, LAUNCHER, WORKER = "rank", "main", "launcher", "worker"
+
+# Between the poll that hands out a request and the first step of the trace: one to warm up in,
+# one that is under way.
+_STEPS_BEFORE = 2
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A process that belongs to what was named; `said_role` is what its probe says of it."""
+
+    pid: int
+    rank: int | None
+    world_size: int | None
+    said_role: str
+    ancestors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    candidate: Candidate
+    role: str
+    reason: str | None
+    """Why it is left out; None if it is asked."""
+
+
+def choose(candidates: Sequence[Candidate], ranks: Collection[int]) -> list[Choice]:
+    """Ranks where there are any, else the main processes; never launchers and workers."""
+    roles = roles_of(candidates)
+    has_ranks = RANK in roles.values()
+    chosen = []
+    for candidate in candidates:
+        role = roles[candidate.pid]
+        reason = None
+        if role == LAUNCHER:
+            reason = "a launcher, it only waits for its ranks"
+        elif role == WORKER:
+            reason = "a helper process of another, not a rank"
+        elif has_ranks and role == MAIN:
+            reason = "not a rank"
+        elif ranks and candidate.rank not in ranks:
+            reason = "not asked for"
+        chosen.append(Choice(candidate, role, reason))
+    return chosen
+
+
+def roles_of(candidates: Sequence[Candidate]) -> dict[int, str]:
+    """A launcher is above a rank; a worker below a rank or a main process."""
+    by_pid = {candidate.pid: candidate for candidate in candidates}
+    ranks = {c.pid for c in candidates if c.said_role == RANK}
+    above_ranks = {above for pid in ranks for above in by_pid[pid].ancestors}
+    roles = {}
+    for candidate in candidates:
+        below_other = any(above in by_pid for above in candidate.ancestors)
+        if candidate.pid in ranks:
+            roles[candidate.pid] = RANK
+        elif candidate.pid in above_ranks or (ranks and candidate.said_role == MAIN):
+            roles[candidate.pid] = LAUNCHER if candidate.pid in above_ranks else MAIN
+        elif candidate.said_role == WORKER or below_other:
+            roles[candidate.pid] = WORKER
+        else:
+            roles[candidate.pid] = MAIN
+    return roles
+
+
+def missing_ranks(candidates: Sequence[Candidate], ranks: Collection[int]) -> list[int]:
+    """Ranks that were asked for and that no process here has."""
+    return sorted(set(ranks) - {candidate.rank for candidate in candidates})
+
+
+def with_facts(candidate: Candidate, facts: Mapping[str, object]) -> Candidate:
+    """torch.distributed knows its rank better than the environment the process was started with."""
+    rank, world_size = facts.get("rank"), facts.get("world_size")
+    if type(rank) is not int or type(world_size) is not int or not 0 <= rank < world_size:
+        return candidate
+    return replace(candidate, rank=rank, world_size=world_size, said_role=RANK)
+
+
+def with_ancestors(candidate: Candidate, ancestors: tuple[int, ...]) -> Candidate:
+    return replace(candidate, ancestors=ancestors)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many steps a process had done at some time, twice."""
+
+    first_ns: int
+    first_steps: int
+    last_ns: int
+    last_steps: int
+
+    def step_ns(self, known_ns: int | None) -> int:
+        """The shortest time a step takes, as far as was seen. `known_ns` where nothing was."""
+        elapsed_ns = self.last_ns - self.first_ns
+        done = self.last_steps - self.first_steps
+        if done > 0:
+            return max(1, elapsed_ns // (done + 1) if done < 3 else elapsed_ns // done)
+        return max(1, elapsed_ns, known_ns or 0)
+
+
+def first_step(progress: Sequence[tuple[Progress, int]], ready_ns: int) -> int:
+    """The first step that no process has begun when the last of them has got its request.
+
+    `progress`: of each process, with the time that a step of it takes; `ready_ns`: when the last
+    one has polled.
+    """
+    return max(
+        p.last_steps + math.ceil(max(0, ready_ns - p.last_ns) / step_ns) + _STEPS_BEFORE
+        for p, step_ns in progress
+    )
+
+
+def ready_ns(polls: Sequence[tuple[int, int]], now_ns: int, margin_ns: int) -> int:
+    """When all have polled once more: `polls` are the last poll of each and its period."""
+    due = [now_ns]
+    for polled_ns, period_ns in polls:
+        bounded_ns = min(max(period_ns, 500_000_000), 10_000_000_000)
+        next_ns = polled_ns + bounded_ns
+        # One that is late already may need a whole period more.
+        due.append(next_ns if next_ns > now_ns else now_ns + bounded_ns)
+    return max(due) + margin_ns

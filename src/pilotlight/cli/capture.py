@@ -1,0 +1,263 @@
+"""pilotlight capture: a full trace of a running job, of the same steps on all its ranks."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pilotlight.capture.request import DONE, ENDS, FAILED, LEFT_OUT, CaptureRequest
+from pilotlight.client import Client
+from pilotlight.errors import PilotlightError, UsageError
+from pilotlight.kineto.config import Options
+from pilotlight.recording.places import recordings_root
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pilotlight.capture.manifest import Captured, CaptureManifest, Step
+    from pilotlight.capture.summary import RankSummary
+
+_GRACE_S = 30.0
+_SHOWN_RANKS = 16
+_SHOWN_OPERATORS = 10
+_SAME = {
+    True: "the same steps on all ranks",
+    False: "NOT the same steps on all ranks",
+    None: "which steps they are is not known",
+}
+
+
+class Capture:
+    name = "capture"
+    help = "Take a full trace of a running job, unmodified: the same steps on all its ranks."
+    examples = (
+        "pilotlight capture my-job",
+        "pilotlight capture my-job --steps 5 --ranks 0,4 --stacks --shapes",
+        "pilotlight capture 4711 --seconds 2 -o /tmp/trace    a process that counts no steps",
+        "pilotlight capture my-job --json | jq .processes",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("target", metavar="JOB|PID", help="a job or a process")
+        parser.add_argument("--steps", type=int, default=3, metavar="N", help="how many (3)")
+        parser.add_argument(
+            "--seconds",
+            type=float,
+            default=1.0,
+            metavar="S",
+            help="how long where no steps are counted (1)",
+        )
+        parser.add_argument("--ranks", metavar="0,4,8-11", help="only these (all)")
+        parser.add_argument("--stacks", action="store_true", help="with Python stacks and modules")
+        parser.add_argument("--shapes", action="store_true", help="with shapes of tensors")
+        parser.add_argument("--memory", action="store_true", help="with allocations")
+        parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="a new folder")
+        parser.add_argument(
+            "--timeout", type=float, default=60.0, metavar="S", help="wait no longer (60)"
+        )
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from pilotlight.capture.collect import prepare
+        from pilotlight.capture.deliver import deliver
+
+        is_pid = args.target.isdigit()
+        request = CaptureRequest(
+            job=None if is_pid else args.target,
+            pid=int(args.target) if is_pid else None,
+            steps=args.steps,
+            seconds=args.seconds,
+            ranks=parse_ranks(args.ranks) if args.ranks else (),
+            options=Options(stacks=args.stacks, shapes=args.shapes, memory=args.memory),
+            timeout_s=args.timeout,
+        )
+        folder = args.output or _new_folder(args.target)
+        prepare(folder)
+        try:
+            with Client() as client:
+                state = _wait(client, request, _Progress(quiet=args.json))
+                job, recorded = _recorded(client, args.target)
+                delivered = deliver(state, request, job, socket.gethostname(), recorded, folder)
+                client.ask("collected", capture=state["capture"], keep=not delivered.is_whole)
+        except PilotlightError:
+            # Nothing was captured: leaves no empty folder behind.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            raise
+        manifest = delivered.manifest
+        if args.json:
+            print(json.dumps({"folder": str(folder), **json.loads(manifest.to_json())}))
+        else:
+            print("\n".join(lines(manifest, folder)))
+        asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
+        return 0 if asked and not manifest.problems and all(p.file for p in asked) else 1
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """`0,4,8-11`: UsageError if it is none."""
+    ranks: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,6})(?:-(\d{1,6}))?\s*", part)
+        if match is None or (match[2] and int(match[2]) < int(match[1])):
+            raise UsageError(f"{text}: not ranks; write 0,4 or 8-11")
+        ranks += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(sorted(set(ranks)))
+
+
+class _Progress:
+    """One line on the terminal; where there is none, a line for each phase."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._is_terminal = sys.stderr.isatty() and not quiet
+        self._quiet = quiet
+        self._began_s = time.monotonic()
+        self._said = ""
+
+    def show(self, state: Mapping[str, Any]) -> None:
+        text = _phase(state)
+        if self._is_terminal:
+            elapsed_s = time.monotonic() - self._began_s
+            print(f"\r\x1b[K{elapsed_s:4.0f} s  {text}", end="", file=sys.stderr, flush=True)
+        elif not self._quiet and state["phase"] != self._said:
+            self._said = str(state["phase"])
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _phase(state: Mapping[str, Any]) -> str:
+    asked = [p for p in state["processes"] if p["state"] != LEFT_OUT]
+    if state["phase"] == "measuring":
+        return f"{len(asked)} processes: how far are they?"
+    counts = {word: sum(p["state"] == word for p in asked) for word in (DONE, FAILED)}
+    running = sum(p["state"] not in ENDS for p in asked)
+    if state["first_step"] is not None:
+        at = max((p["steps"] for p in asked if p["steps"] is not None), default=None)
+        last = state["first_step"] + state["steps"] - 1
+        what = f"steps {state['first_step']} to {last}" + (f", now at {at}" if at else "")
+    else:
+        what = f"{state['duration_ns'] / 1e9:.2f} s" if state["duration_ns"] else "nothing"
+    return f"{what}: {running} under way, {counts[DONE]} done, {counts[FAILED]} failed"
+
+
+def _wait(client: Client, request: CaptureRequest, progress: _Progress) -> dict[str, Any]:
+    fields: dict[str, Any] = request.to_json()
+    client.ask("capture", **fields)
+    deadline_s = time.monotonic() + request.timeout_s + _GRACE_S
+    try:
+        while True:
+            state = client.next_line()
+            if state.get("kind") != "capture":
+                continue
+            progress.show(state)
+            if state["phase"] == "over":
+                return state
+            if time.monotonic() > deadline_s:
+                raise PilotlightError("the agent does not end the capture; try again")
+    finally:
+        progress.end()
+
+
+def _recorded(client: Client, target: str) -> tuple[str, Mapping[int, Sequence[Step]]]:
+    """The job, and its steps where they are recorded; a capture does without."""
+    from pilotlight.capture.examine import recorded_steps
+
+    try:
+        wanted: dict[str, Any] = {"pid": int(target)} if target.isdigit() else {"job": target}
+        found = client.ask("flush", **wanted)
+        return str(found["job"]), recorded_steps(Path(found["folder"]))
+    except (PilotlightError, OSError):
+        return target, {}
+
+
+def _new_folder(target: str) -> Path:
+    plain = re.sub(r"[^\w.+-]", "_", target).strip(".") or "job"
+    root = recordings_root().parent / "captures"
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        place = root / (f"{plain}-{stamp}" if number == 1 else f"{plain}-{stamp}-{number}")
+        if not place.exists():
+            return place
+    raise UsageError(f"{root}: too many captures; name a folder with -o")
+
+
+def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
+    """The result for people."""
+    asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
+    done = [p for p in asked if p.file is not None]
+    shown = [f"{manifest.job}: asked {len(asked)} processes, {len(done)} traces"]
+    shown += [f"  {_line(process)}" for process in manifest.processes]
+    shown += [f"  problem: {problem}" for problem in manifest.problems]
+    if len(done) > 1 and manifest.skew_ns is not None:
+        shown.append(
+            f"{_SAME[manifest.same_steps]}; they began within {manifest.skew_ns / 1e6:.1f} ms"
+        )
+    shown += _hang_lines(folder)
+    shown.append(f"capture: {folder}")
+    if done:
+        shown.append(f"see it with `pilotlight report {folder}` or `pilotlight analyze {folder}`")
+    return shown
+
+
+def summary_lines(ranks: Sequence[RankSummary]) -> list[str]:
+    """Each rank's steps, and what they spend their time on."""
+    from pilotlight.capture.summary import costliest
+
+    shown = []
+    for rank in ranks[:_SHOWN_RANKS]:
+        steps = ", ".join(f"{s.number}: {s.duration_ns / 1e6:.2f}" for s in rank.steps[:8])
+        shown.append(
+            f"rank {rank.rank:<4} steps {steps or 'not known'} ms;"
+            f" collectives {rank.collective_ns / 1e6:.2f} ms"
+        )
+    if len(ranks) > _SHOWN_RANKS:
+        shown.append(f"... and {len(ranks) - _SHOWN_RANKS} ranks more (--json)")
+    shown.append("operators by their own time, all ranks:")
+    for operator in costliest(ranks, _SHOWN_OPERATORS):
+        own_ms = operator.self_ns / 1e6
+        shown.append(f"  {own_ms:10.2f} ms  {operator.calls:6} calls  {operator.name[:80]}")
+    return shown
+
+
+def _line(process: Captured) -> str:
+    answered = process.answered
+    who = f"rank {answered.rank}" if answered.rank is not None else answered.role or "process"
+    head = f"{who:<9} pid {answered.pid:<8} {answered.state}"
+    if process.file is None:
+        return f"{head}: {answered.reason}" if answered.reason else head
+    numbers = [step.number for step in process.steps]
+    what = f"{process.spans:,} spans"
+    if process.window_ns is not None:
+        what += f" in {(process.window_ns[1] - process.window_ns[0]) / 1e6:.1f} ms"
+    if numbers:
+        what += f", steps {numbers[0]} to {numbers[-1]}"
+    return f"{head}  {process.file}  {what}"
+
+
+def _hang_lines(folder: Path) -> list[str]:
+    """What the stacks and the flight recorders of those without a trace say."""
+    shown = []
+    for file in sorted((folder / "stacks").glob("stacks_*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
+            found = json.loads(file.read_text())
+            threads = {thread["thread"]: thread for thread in found["threads"]}
+            frame = threads[found["pid"]]["frames"][-1]
+            where = f"{frame['function']} ({frame['file']}:{frame['line']})"
+            shown.append(f"{file.stem.removeprefix('stacks_')} is in {where}: {file}")
+    if (folder / "flight_recorder").is_dir():
+        from pilotlight.insights.hang import find_culprits
+        from pilotlight.trace.flight_recorder import read_dumps
+
+        found = read_dumps(folder / "flight_recorder")
+        shown.append(f"flight recorder: {find_culprits(found.dumps).conclusion}")
+        shown.append(f"see it with `pilotlight hang {folder / 'flight_recorder'}`")
+    return shown

@@ -1,0 +1,1 @@
+"""The daemon side of Kineto on-demand tracing: the datagram protocol that dynolog speaks."""

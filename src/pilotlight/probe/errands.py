@@ -1,0 +1,245 @@
+"""What the agent may ask of this process while it runs: facts, the flight recorder, an XSpace.
+
+A thread that sleeps in `recv` until it is asked. It exists only where torch or jax is imported, and
+imports neither: what the job has not loaded there is nothing to ask of. docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping
+    from importlib.machinery import ModuleSpec
+    from typing import Any
+
+    Answer = dict[str, object]
+
+_FRAMEWORKS = ("torch", "jax")
+_LONGEST_LINE_BYTES = 1 << 16
+_LONGEST_TRACE_NS = 600_000_000_000
+_RETRY_S = (0.1, 0.5, 2.0, 5.0)
+
+
+class _Watch:
+    """First on sys.meta_path until a framework is imported; finds nothing itself."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name in _FRAMEWORKS:
+            stop_watching()
+            begin()
+        return None
+
+
+_watch = _Watch()
+
+
+def watch() -> None:
+    """Begins when the first framework is imported; at once if one is there already."""
+    if any(name in sys.modules for name in _FRAMEWORKS):
+        begin()
+    elif _watch not in sys.meta_path:
+        sys.meta_path.insert(0, _watch)
+
+
+def stop_watching() -> None:
+    if _watch in sys.meta_path:
+        sys.meta_path.remove(_watch)
+
+
+def begin() -> None:
+    """Starts the thread; never raises. Not by `threading`, whose list is the job's own."""
+    try:
+        import _thread
+
+        _thread.start_new_thread(_serve, (os.getpid(),))
+    except Exception as error:
+        _note(error)
+
+
+def _serve(pid: int) -> None:
+    """Connects, does what it is asked, connects again; for as long as this process lives."""
+    try:
+        import _thread
+        import time
+
+        from pilotlight import _probe
+
+        _probe.name_thread(_thread.get_native_id(), "pilotlight")
+        failures = 0
+        while os.getpid() == pid:
+            link = _connect()
+            if link is not None:
+                failures = 0
+                with link:
+                    _listen(link)
+            time.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+            failures += 1
+    except Exception as error:
+        _note(error)
+
+
+def _connect() -> socket.socket | None:
+    import socket
+
+    from pilotlight.place import errand_socket
+
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        link.connect(errand_socket())
+    except OSError:
+        link.close()
+        return None
+    return link
+
+
+def _listen(link: socket.socket) -> None:
+    import _thread
+    import json
+
+    received = b""
+    while True:
+        try:
+            piece = link.recv(1 << 14)
+        except OSError:
+            return
+        received += piece
+        if not piece or len(received) > _LONGEST_LINE_BYTES:
+            return
+        *lines, received = received.split(b"\n")
+        for line in lines:
+            errand = json.loads(line)
+            # One that waits for steps must not keep the next from being done.
+            _thread.start_new_thread(_do, (link, errand))
+
+
+def _do(link: socket.socket, errand: Mapping[str, Any]) -> None:
+    import json
+
+    try:
+        answer = _ERRANDS[errand["do"]](errand)
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+    line = json.dumps({"id": errand.get("id"), **answer}).encode() + b"\n"
+    try:
+        link.sendall(line)
+    except OSError:
+        return
+
+
+def _facts(errand: Mapping[str, Any]) -> Answer:
+    """Which frameworks are here, how far they are, and whether somebody else profiles already."""
+    facts: Answer = {}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        facts["torch"] = str(getattr(torch, "__version__", ""))
+        profiler = sys.modules.get("torch.autograd.profiler")
+        tracker = getattr(profiler, "KinetoStepTracker", None)
+        if tracker is not None:
+            facts["steps"] = int(tracker.current_step())
+        facts["is_profiled"] = bool(getattr(profiler, "_is_profiler_enabled", False))
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            facts["rank"] = int(distributed.get_rank())
+            facts["world_size"] = int(distributed.get_world_size())
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        facts["jax"] = str(getattr(jax, "__version__", ""))
+    return facts
+
+
+def _flight_recorder(errand: Mapping[str, Any]) -> Answer:
+    """The last collectives, with the members of each group, which gloo's dump does not name."""
+    c10d = sys.modules.get("torch._C._distributed_c10d") or _c10d()
+    dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace", None)
+    if dump is None:
+        return {"error": "torch.distributed is not loaded, or has no flight recorder"}
+    content: bytes = dump()
+    groups = _groups()
+    if groups:
+        content = _with_groups(content, groups)
+    _write(errand["file"], content)
+    return {"file": errand["file"], "bytes": len(content), "rank": _facts(errand).get("rank")}
+
+
+def _c10d() -> object:
+    torch = sys.modules.get("torch")
+    return getattr(getattr(torch, "_C", None), "_distributed_c10d", None)
+
+
+def _groups() -> dict[str, dict[str, str]]:
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    world = getattr(c10d, "_world", None)
+    found = {}
+    for group, ranks in dict(getattr(world, "pg_group_ranks", {})).items():
+        name = str(getattr(world, "pg_names", {}).get(group, ""))
+        description = str(getattr(group, "group_desc", ""))
+        listed = ", ".join(str(rank) for rank in sorted(ranks))
+        found[name] = {"name": name, "desc": description, "ranks": f"[{listed}]"}
+    return found
+
+
+def _with_groups(content: bytes, groups: dict[str, dict[str, str]]) -> bytes:
+    import pickle
+
+    # Made by this process's own torch a moment ago: not somebody's file.
+    value = pickle.loads(content)
+    known = {name: group for name, group in value["pg_config"].items() if name}
+    value["pg_config"] = {**groups, **known}
+    return pickle.dumps(value, 2)
+
+
+def _xspace(errand: Mapping[str, Any]) -> Answer:
+    """What jax's profiler sees from `start_ns` (wall clock) on, for `duration_ns`."""
+    import time
+
+    profiler = sys.modules.get("jax._src.lib._profiler") or _jax_profiler()
+    if profiler is None:
+        return {"error": "this jax has no profiler that can be asked from inside"}
+    duration_ns = min(int(errand["duration_ns"]), _LONGEST_TRACE_NS)
+    options = profiler.ProfileOptions()
+    options.python_tracer_level = 1 if errand.get("stacks") else 0
+    time.sleep(min(max(0, int(errand["start_ns"]) - time.time_ns()), _LONGEST_TRACE_NS) / 1e9)
+    start_ns = time.time_ns()
+    session = profiler.ProfilerSession(options)
+    time.sleep(duration_ns / 1e9)
+    # Raises where another session, the job's own maybe, was there first.
+    content = session.stop()
+    _write(errand["file"], content)
+    return {"file": errand["file"], "bytes": len(content), "start_ns": start_ns}
+
+
+def _jax_profiler() -> Any:
+    lib = sys.modules.get("jax._src.lib")
+    return getattr(lib, "_profiler", None) or getattr(
+        getattr(lib, "xla_client", None), "profiler", None
+    )
+
+
+def _write(path: str, content: bytes) -> None:
+    """Complete or not there: the agent waits for the name to appear."""
+    beside = f"{path}.part"
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123
+            file.write(content)
+        os.rename(beside, path)  # noqa: PTH104
+    except OSError:
+        os.unlink(beside)  # noqa: PTH108
+        raise
+
+
+def _note(error: Exception) -> None:
+    from pilotlight.probe.activate import leave_reason
+
+    leave_reason(f"errands: {type(error).__name__}: {error}")
+
+
+_ERRANDS: dict[str, Callable[[Mapping[str, Any]], Answer]] = {
+    "facts": _facts,
+    "flight_recorder": _flight_recorder,
+    "xspace": _xspace,
+}

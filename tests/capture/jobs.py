@@ -1,0 +1,123 @@
+"""Real jobs that run until they are told to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+TRAIN = """
+import sys, time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(1_000_000):
+    with torch.profiler.record_function(f"user {step}"):
+        optimizer.zero_grad()
+        model(torch.randn(8, 64)).sum().backward()
+        time.sleep(0.02)
+        optimizer.step()
+    if step == 20 and dist.get_rank() == 0:
+        print("ready", flush=True)
+    if "hang" in sys.argv and step == 25 and dist.get_rank() == 1:
+        def forgetful():
+            while True:
+                time.sleep(0.2)
+        forgetful()
+"""
+
+SINGLE = """
+import time
+import torch
+torch.set_num_threads(1)
+weight = torch.randn(64, 64)
+print("ready", flush=True)
+while True:
+    (weight @ weight).sum().item()
+    time.sleep(0.005)
+"""
+
+JAX = """
+import time
+import jax
+import pilotlight
+step = jax.jit(lambda x: (x @ x).sum())
+x = jax.numpy.ones((32, 32))
+for number in range(1_000_000):
+    step(x).block_until_ready()
+    time.sleep(0.01)
+    pilotlight.step(number)
+    if number == 20:
+        print("ready", flush=True)
+"""
+
+
+class RunningJob:
+    """`pilotlight run` of a program, until it is told to stop."""
+
+    def __init__(self, folder: Path, name: str, program: str, *launcher: str) -> None:
+        self.folder = folder
+        self.name = name
+        path = folder / f"{name}.py"
+        path.write_text(program)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pilotlight", "run", "--name", name, "--"]
+            + [word.replace("PROGRAM", str(path)) for word in launcher],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        said = ""
+        for line in self.process.stdout:
+            said += line
+            if line == "ready\n":
+                return
+        raise AssertionError(said)
+
+    def capture(self, *options: str, target: str | None = None) -> tuple[int, dict[str, Any], str]:
+        """The exit code, the result, and what was said; the capture lies in `folder`/capture."""
+        output = str(self.folder / "capture")
+        verb = [sys.executable, "-m", "pilotlight", "capture", target or self.name]
+        ended = subprocess.run(
+            [*verb, "--json", "-o", output, *options],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        result = json.loads(ended.stdout) if ended.stdout else {}
+        return ended.returncode, result, ended.stderr
+
+    def stop(self) -> str:
+        os.killpg(self.process.pid, signal.SIGTERM)
+        try:
+            said, _ = self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            said, _ = self.process.communicate(timeout=20)
+        return said
+
+
+def left_in_tmp() -> set[str]:
+    return {path.name for path in Path("/tmp").glob("pilotlight-capture-*")}
+
+
+def until_gone(path: Path, seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not path.exists()

@@ -1,0 +1,138 @@
+"""Captures of real, unmodified PyTorch jobs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from capture_jobs import SINGLE, TRAIN, RunningJob, left_in_tmp
+
+from pilotlight.capture.manifest import read_capture
+from pilotlight.trace.reader import read_traces
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+
+RANKS = 4
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node")
+
+
+def steps_of_the_program(names: tuple[str, ...]) -> set[int]:
+    """What the program itself called its steps; the last one is only begun."""
+    return {int(name.split()[1]) for name in names if name.startswith("user ")}
+
+
+def test_the_same_steps_of_all_ranks_come_in_one_folder(world: Path) -> None:
+    before = left_in_tmp()
+    job = RunningJob(world, "train", TRAIN, *TORCHRUN, str(RANKS), "PROGRAM")
+    try:
+        code, result, said = job.capture("--steps", "3", "--shapes")
+        words = ["train", "--ranks", "1,7", "--steps", "1", "-o", str(world / "one")]
+        partial = subprocess.run(
+            [sys.executable, "-m", "pilotlight", "capture", *words],
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        printed = job.stop()
+    assert code == 0, said
+    assert result["same_steps"] is True
+    ranks = [p for p in result["processes"] if p["answered"]["role"] == "rank"]
+    assert [p["answered"]["rank"] for p in ranks] == list(range(RANKS))
+    first = result["first_step"]
+    for process in ranks:
+        assert [step["number"] for step in process["steps"]] == [first, first + 1, first + 2]
+    others = [p["answered"] for p in result["processes"] if p["answered"]["role"] != "rank"]
+    assert [(p["role"], p["state"]) for p in others] == [("launcher", "left out")]
+
+    found = read_traces([world / "capture"])
+    assert not found.problems
+    for trace in found.traces:
+        # Not what pilotlight thinks: what the program itself called these steps.
+        assert {first, first + 1, first + 2} <= steps_of_the_program(trace.names)
+        assert trace.steps.number.tolist() == [first, first + 1, first + 2]
+        assert trace.world_size == RANKS
+    assert left_in_tmp() == before
+    assert "Kineto" not in printed and "ActivityProfiler" not in printed
+
+    assert partial.returncode == 1
+    manifest = read_capture(world / "one")
+    assert [p.answered.rank for p in manifest.processes if p.file] == [1]
+    assert "rank 7: no process of this node has it" in partial.stdout
+    assert "not asked for" in partial.stdout
+
+    for verb in ("report", "analyze"):
+        shown = subprocess.run(
+            [sys.executable, "-m", "pilotlight", verb, str(world / "capture")],
+            capture_output=True,
+            text=True,
+        )
+        assert shown.returncode == 0, shown.stderr
+    assert (
+        f"{first}: "
+        in subprocess.run(
+            [sys.executable, "-m", "pilotlight", "report", str(world / "capture")],
+            capture_output=True,
+            text=True,
+        ).stdout
+    )
+
+
+def test_a_hung_job_is_explained_from_outside(world: Path) -> None:
+    job = RunningJob(world, "hung", TRAIN, *TORCHRUN, "2", "PROGRAM", "hang")
+    try:
+        time.sleep(1)
+        hang = subprocess.run(
+            [sys.executable, "-m", "pilotlight", "hang", "hung"], capture_output=True, text=True
+        )
+        dump = subprocess.run(
+            [sys.executable, "-m", "pilotlight", "dump", "hung", "-o", str(world / "dump")],
+            capture_output=True,
+            text=True,
+        )
+        code, result, said = job.capture()
+    finally:
+        job.stop()
+    assert code == 1, said
+    ranks = [p["answered"] for p in result["processes"] if p["answered"]["role"] == "rank"]
+    assert all(p["state"] == "failed" and "hung" in p["reason"] for p in ranks)
+    stacks = (world / "capture" / "stacks" / "stacks_rank1.json").read_text()
+    assert "forgetful" in stacks
+    assert sorted(path.name for path in (world / "capture" / "flight_recorder").iterdir()) == [
+        "flight_recorder_0.pickle",
+        "flight_recorder_1.pickle",
+    ]
+    assert "rank 1 at fault" in hang.stdout, hang.stderr
+    assert "rank 1 at fault" in dump.stdout, dump.stderr
+    assert (world / "dump" / "flight_recorder" / "flight_recorder_0.pickle").is_file()
+
+
+def test_a_process_without_steps_is_captured_by_time_and_its_death_is_told(world: Path) -> None:
+    job = RunningJob(world, "single", SINGLE, sys.executable, "PROGRAM")
+    try:
+        code, result, said = job.capture("--seconds", "0.5", "--stacks")
+        assert code == 0, said
+        (process,) = result["processes"]
+        assert result["first_step"] is None
+        duration_s = (process["window_ns"][1] - process["window_ns"][0]) / 1e9
+        assert 0.3 < duration_s < 3
+        (trace,) = read_traces([world / "capture"]).traces
+        assert "aten::mm" in trace.names
+
+        pid = process["answered"]["pid"]
+        (world / "capture").rename(world / "first")
+        timer = threading.Timer(3, os.kill, (pid, signal.SIGKILL))
+        timer.start()
+        code, result, said = job.capture(target=str(pid))
+        assert code == 1
+        assert "died" in result["processes"][0]["answered"]["reason"]
+    finally:
+        job.stop()
