@@ -194,6 +194,11 @@ class Captures:
         known = process.reader.live().get("step_ns") if process is not None else None
         return known if isinstance(known, int) and known > 0 else None
 
+    def steps(self, pid: int) -> int | None:
+        process = self._process(pid)
+        known = process.reader.live().get("steps") if process is not None else None
+        return known if isinstance(known, int) and known > 0 else None
+
     def stacks(self, pid: int) -> list[dict[str, object]]:
         process = self._process(pid)
         if process is None:

@@ -58,6 +58,7 @@ class Node(Protocol):
     ) -> None: ...
     def is_alive(self, pid: int) -> bool: ...
     def step_ns(self, pid: int) -> int | None: ...
+    def steps(self, pid: int) -> int | None: ...
     def stacks(self, pid: int) -> list[dict[str, object]]: ...
 
 
@@ -249,7 +250,11 @@ class NodeCapture:
     def _ask_xspace(self, target: Target, window: Span) -> None:
         target.file = self.staging.folder / f"{target.title}.xplane.pb"
         target.state, target.handed_ns = TRACING, time.monotonic_ns()
-        wait_ns = window.start_ms * 1_000_000 - time.time_ns() + window.duration_ms * 1_000_000
+        duration_ns = window.duration_ms * 1_000_000
+        if target.step_ns:
+            # It is told when to end; this is only so that it ends if nobody does.
+            duration_ns = int(self.request.timeout_s * _SECOND_NS)
+        wait_ns = window.start_ms * 1_000_000 - time.time_ns() + duration_ns
 
         def answered(answer: Mapping[str, object]) -> None:
             start_ns = answer.get("start_ns")
@@ -261,10 +266,30 @@ class NodeCapture:
             "do": "xspace",
             "file": str(target.file),
             "start_ns": window.start_ms * 1_000_000,
-            "duration_ns": window.duration_ms * 1_000_000,
+            "duration_ns": duration_ns,
             "stacks": self.request.options.stacks,
         }
         self._node.ask(target.pid, errand, wait_ns + int(self.request.timeout_s * 1e9), answered)
+
+    def _end_xspace(self, target: Target) -> None:
+        """When all have done the steps that were asked for, and the one they were in before."""
+        assert isinstance(self.window, Span)
+        peers = [one for one in self.targets if one.how == XSPACE and not one.has_ended]
+        if target.is_enough or time.time_ns() < self.window.start_ms * 1_000_000:
+            return
+        for peer in peers:
+            if peer.recorded_steps is None:
+                peer.recorded_steps = self._node.steps(peer.pid)
+        if all(self._has_enough(peer) for peer in peers):
+            target.is_enough = True
+            errand = {"do": "xspace_enough", "file": str(target.file)}
+            self._node.ask(target.pid, errand, _FACTS_NS, lambda _: None)
+
+    def _has_enough(self, target: Target) -> bool:
+        steps = self._node.steps(target.pid)
+        if steps is None or target.recorded_steps is None:
+            return False
+        return steps - target.recorded_steps > self.request.steps
 
     def _follow(self, now_ns: int) -> None:
         is_late = now_ns - self._began_ns > self.request.timeout_s * _SECOND_NS
@@ -282,6 +307,8 @@ class NodeCapture:
                 continue
             if asks:
                 self._ask_facts(target)
+            if target.how == XSPACE:
+                self._end_xspace(target)
             reason = self._why_not(target, now_ns)
             if reason is None and is_late:
                 reason = f"no trace after {self.request.timeout_s:g} s"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilotlight.capture.collect import collect
-from pilotlight.capture.examine import examine, same_steps, skew_ns
+from pilotlight.capture.examine import common_steps, examine, same_steps, skew_ns
 from pilotlight.capture.manifest import CaptureManifest, Step, write_capture
 from pilotlight.capture.request import LEFT_OUT, Answered, CaptureRequest
 from pilotlight.errors import PilotlightError
@@ -47,6 +47,8 @@ def deliver(
         captured, found = examine(one, folder, node, first_step, recorded.get(one.answered.pid, ()))
         processes.append(captured)
         problems += found
+    if first_step is None:
+        processes = common_steps(processes)
     manifest = CaptureManifest(
         job=job,
         created_ns=time.time_ns(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -72,13 +73,22 @@ def optimizer_steps(trace: Trace, first_step: int) -> tuple[Step, ...]:
 
 
 def steps_within(recorded: Sequence[Step], window_ns: tuple[int, int]) -> tuple[Step, ...]:
-    """The steps that lie in the window with more than their half."""
+    """The steps that lie in the window as a whole."""
     return tuple(
         step
         for step in recorded
-        if min(step.start_ns + step.duration_ns, window_ns[1]) - max(step.start_ns, window_ns[0])
-        > step.duration_ns / 2
+        if window_ns[0] <= step.start_ns and step.start_ns + step.duration_ns <= window_ns[1]
     )
+
+
+def common_steps(processes: Sequence[Captured]) -> list[Captured]:
+    """Of traces by time, which end in the midst of a step: only the steps that all of them have."""
+    numbers = [{step.number for step in p.steps} for p in processes if p.file is not None]
+    common = set.intersection(*numbers) if numbers else set()
+    return [
+        replace(process, steps=tuple(step for step in process.steps if step.number in common))
+        for process in processes
+    ]
 
 
 def same_steps(processes: Sequence[Captured]) -> bool | None:

@@ -28,6 +28,9 @@ class Target:
     is_asked: bool = False
     """An answer of it is on its way."""
     start_ns: int | None = None
+    recorded_steps: int | None = None
+    """How many its probe had seen when a trace by time began."""
+    is_enough: bool = False
     stacks: Path | None = None
     flight_recorder: Path | None = None
 

@@ -23,6 +23,9 @@ _LONGEST_LINE_BYTES = 1 << 16
 _LONGEST_TRACE_NS = 600_000_000_000
 _RETRY_S = (0.1, 0.5, 2.0, 5.0)
 
+# The XSpace sessions that wait to be told that it is enough, by their file.
+_running: dict[str, Any] = {}
+
 
 class _Watch:
     """First on sys.meta_path until a framework is imported; finds nothing itself."""
@@ -193,7 +196,9 @@ def _with_groups(content: bytes, groups: dict[str, dict[str, str]]) -> bytes:
 
 
 def _xspace(errand: Mapping[str, Any]) -> Answer:
-    """What jax's profiler sees from `start_ns` (wall clock) on, for `duration_ns`."""
+    """What jax's profiler sees from `start_ns` (wall clock) on, until it is told that it is enough,
+    for `duration_ns` at most."""
+    import _thread
     import time
 
     profiler = sys.modules.get("jax._src.lib._profiler") or _jax_profiler()
@@ -203,13 +208,26 @@ def _xspace(errand: Mapping[str, Any]) -> Answer:
     options = profiler.ProfileOptions()
     options.python_tracer_level = 1 if errand.get("stacks") else 0
     time.sleep(min(max(0, int(errand["start_ns"]) - time.time_ns()), _LONGEST_TRACE_NS) / 1e9)
-    start_ns = time.time_ns()
-    session = profiler.ProfilerSession(options)
-    time.sleep(duration_ns / 1e9)
-    # Raises where another session, the job's own maybe, was there first.
-    content = session.stop()
+    enough = _thread.allocate_lock()
+    enough.acquire()
+    _running[errand["file"]] = enough
+    try:
+        start_ns = time.time_ns()
+        session = profiler.ProfilerSession(options)
+        enough.acquire(timeout=duration_ns / 1e9)
+        # Raises where another session, the job's own maybe, was there first.
+        content = session.stop()
+    finally:
+        del _running[errand["file"]]
     _write(errand["file"], content)
     return {"file": errand["file"], "bytes": len(content), "start_ns": start_ns}
+
+
+def _xspace_enough(errand: Mapping[str, Any]) -> Answer:
+    running = _running.get(errand["file"])
+    if running is not None and running.locked():
+        running.release()
+    return {}
 
 
 def _jax_profiler() -> Any:
@@ -242,4 +260,5 @@ _ERRANDS: dict[str, Callable[[Mapping[str, Any]], Answer]] = {
     "facts": _facts,
     "flight_recorder": _flight_recorder,
     "xspace": _xspace,
+    "xspace_enough": _xspace_enough,
 }
