@@ -101,6 +101,7 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
       }
       return;
     case RecordType::kEnd:
+      if ((header.flags & kEndAlone) != 0) return end_alone(ring, header.id, now);
       return end_range(ring, header.id, now);
     case RecordType::kSample:
       return sample(header, bytes);
@@ -194,6 +195,16 @@ void Reader::end_range(RingProgress& ring, uint32_t name, int64_t now_ns) {
   // Ranges inside whose end was lost end with it.
   while (ring.open.size() > depth) close_range(ring, now_ns, kSpanNeverClosed);
   close_range(ring, now_ns, 0);
+}
+
+void Reader::end_alone(RingProgress& ring, uint32_t name, int64_t now_ns) {
+  for (size_t depth = ring.open.size(); depth > 0; depth--) {
+    auto place = ring.open.begin() + static_cast<ptrdiff_t>(depth - 1);
+    if (place->name != name) continue;
+    std::rotate(place, place + 1, ring.open.end());
+    return close_range(ring, now_ns, 0);
+  }
+  unmatched_++;
 }
 
 void Reader::close_range(RingProgress& ring, int64_t now_ns, uint8_t flags) {

@@ -52,6 +52,10 @@ enum class SpanKind : uint8_t {
   kSync = 10,
 };
 
+// In the flags of an End, beside the kind: ranges that began later stay open. Push and pop of two
+// NVTX domains need not nest.
+constexpr uint8_t kEndAlone = 0x80;
+
 enum class ActivityKind : uint8_t {
   kKernel = 1,
   kMemcpy = 2,
