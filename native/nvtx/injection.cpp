@@ -110,9 +110,7 @@ void tell_losses_beyond(uint64_t slack) noexcept {
 }
 
 // When they have grown by an eighth, not each time; the last of them when the program ends.
-void tell_losses() noexcept {
-  tell_losses_beyond(told_losses.load(std::memory_order_relaxed) / 8);
-}
+void tell_losses() noexcept { tell_losses_beyond(told_losses.load(std::memory_order_relaxed) / 8); }
 void tell_all_losses() noexcept { tell_losses_beyond(0); }
 
 uint32_t name_of(Handle* domain, const Attributes* attributes) noexcept {
