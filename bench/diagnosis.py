@@ -1,18 +1,21 @@
 """Diagnoses simulated jobs with seeded faults and with harmless changes.
 
-    python bench/diagnosis.py [--seeds 1000:1500] [--twins 120] [--json]
+    python bench/diagnosis.py [--seeds 1000:1500] [--twins 140] [--json]
 
-A case is a job of random shape with one fault, or two in one of eight cases, of random kind, rank
-and severity. The truth of the gain is the same seed played without the fault. Faults that cost less
-than `--least` of the step are played too: there nothing has to be found, but nothing wrong may be.
+A case is a job of random shape (data, pipeline, tensor and expert parallel) with one fault, or two
+in one of six cases, of random kind, rank and severity; in one of five the clocks of the ranks differ
+or the profiler lost events. The truth of the gain is the same seed played without the fault. Faults
+that cost less than `--least` of the step are played too: there nothing has to be found, but nothing
+wrong may be. Hangs are diagnosed from flight-recorder dumps.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -21,48 +24,89 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
+from bars import at_least, at_most, report
+
 from pilotlight.insights.catalogue import diagnose
 from pilotlight.insights.finding import Finding
+from pilotlight.insights.hang import find_culprits
 from pilotlight.insights.job import job_of
-from pilotlight.simulate.fault import FAULTS, TWINS, Fault
+from pilotlight.simulate.fault import CONDITIONS, FAULTS, TWINS, Fault
+from pilotlight.simulate.hang import HANGS, hung_dumps
 from pilotlight.simulate.job import JobShape
 from pilotlight.simulate.run import simulate, step_us
 
 SEVERITIES = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0)
-# A link slower by less hides behind compute, as it should.
-LINK_SEVERITIES = (6.0, 9.0, 12.0)
+# Networks slower by less hide behind compute, as they should.
+NETWORK_SEVERITIES = (6.0, 9.0, 12.0)
+NETWORK = ("slow_network", "slow_link", "slow_nic")
+HANG_SHARE = 8
 
 
 @dataclass(frozen=True)
 class Case:
     shape: JobShape
     faults: tuple[Fault, ...]
+    condition: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`error` is that of the gain, None where nothing was found or nothing had to be."""
+
+    label: str
+    has_to_be_found: bool
+    is_first: bool
+    is_among_three: bool
+    is_wrong_small: bool
+    error: float | None
+    note: str
+
+
+def shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:
+    kind = {
+        "slow_link": "divided", "slow_nic": "deep", "stage_imbalance": "deep",
+        "moe_skew": "experts", "launch": "data", "slow_network": "data", "length_imbalance": "data",
+    }.get(fault) or str(random.choice(["data", "data", "deep", "divided", "experts"]))  # fmt: skip
+    parallel: dict[str, int] = {"ranks": int(random.choice([4, 8, 16]))}
+    if kind == "deep":
+        parallel = {"ranks": int(random.choice([4, 8])), "pipeline": 4, "micro_batches": 8}
+    elif kind == "divided":
+        parallel = {"ranks": 16, "pipeline": 2, "tensor": 2, "micro_batches": 4}
+    elif kind == "experts":
+        parallel = {"ranks": 8, "experts": int(random.choice([4, 8]))}
+    return JobShape(
+        **parallel,
+        steps=int(random.integers(8, 16)) if kind in ("data", "experts") else 8,
+        layers=int(random.choice([6, 9, 12])) if kind == "data" else 8,
+        gemm_us=float(random.uniform(80, 200)),
+        attention_us=float(random.uniform(50, 120)),
+        collective_us=float(random.uniform(150, 350)) / (1 if kind == "data" else 2),
+        tensor_us=float(random.uniform(3, 6)),
+        exchange_us=float(random.uniform(3, 6)),
+        loader_us=float(random.uniform(10, 60)),
+        kernel_jitter_ratio=float(random.uniform(0.003, 0.02)),
+        device_spread_ratio=float(random.uniform(0.001, 0.004)),
+        counters=bool(random.random() < 0.5),
+        seed=seed,
+    )
 
 
 def case_of(seed: int) -> Case:
     random = np.random.default_rng([seed, 99])
-    shape = JobShape(
-        ranks=int(random.choice([4, 8, 16])),
-        steps=int(random.integers(8, 16)),
-        layers=int(random.choice([6, 9, 12])),
-        gemm_us=float(random.uniform(80, 200)),
-        attention_us=float(random.uniform(50, 120)),
-        collective_us=float(random.uniform(150, 350)),
-        loader_us=float(random.uniform(10, 60)),
-        kernel_jitter_ratio=float(random.uniform(0.003, 0.02)),
-        device_spread_ratio=float(random.uniform(0.001, 0.004)),
-        seed=seed,
-    )
-    kinds = list(random.permutation(list(FAULTS)))
-    count = 2 if random.random() < 1 / 8 else 1
-    faults = []
-    for kind in kinds[:count]:
-        severities = LINK_SEVERITIES if kind == "slow_link" else SEVERITIES
-        factor = float(random.choice(severities))
-        faults.append(Fault(str(kind), int(random.integers(shape.ranks)), factor))
-    if any(fault.kind == "launch" for fault in faults):
-        faults = [fault for fault in faults if fault.kind == "launch"]
-    return Case(shape, tuple(faults))
+    kinds = [str(kind) for kind in random.permutation(list(FAULTS))]
+    shape = shape_of(random, seed, kinds[0])
+    count = 2 if random.random() < 1 / 6 else 1
+    faults: list[Fault] = []
+    for kind in kinds:
+        severities = NETWORK_SEVERITIES if kind in NETWORK else SEVERITIES
+        fault = Fault(kind, int(random.integers(shape.ranks)), float(random.choice(severities)))
+        alone = "launch" in (kind, *(other.kind for other in faults))
+        if len(faults) < count and fault.suits(shape) and not (alone and faults):
+            faults.append(fault)
+    condition = ()
+    if random.random() < 1 / 5:
+        condition = (Fault(str(random.choice(CONDITIONS))),)
+    return Case(shape, tuple(faults), condition)
 
 
 def true_gain(case: Case, fault: Fault, with_all_us: float) -> float:
@@ -73,77 +117,94 @@ def true_gain(case: Case, fault: Fault, with_all_us: float) -> float:
     return 1 - step_us(simulate(case.shape, rest)) / with_all_us
 
 
-def hits(finding: Finding, fault: Fault) -> bool:
+def hits(finding: Finding, fault: Fault, shape: JobShape) -> bool:
     right_rank = not fault.is_of_one_rank or finding.rank == fault.rank
-    return finding.cause == fault.cause and right_rank
+    return finding.cause == fault.cause_in(shape) and right_rank
 
 
-def main() -> None:
+def outcome(seed: int, least: float) -> Outcome:
+    if seed % HANG_SHARE == 3:
+        return hang_outcome(seed)
+    case = case_of(seed)
+    findings = diagnose(job_of(simulate(case.shape, (*case.faults, *case.condition)))).findings
+    with_all_us = step_us(simulate(case.shape, case.faults))
+    gains = {fault: true_gain(case, fault, with_all_us) for fault in case.faults}
+    worst = max(gains, key=lambda fault: gains[fault])
+    label = f"{worst.kind} {worst.factor:g}"
+    seen = [(f.rule, f.cause, f.rank, round(f.gain_ratio, 3)) for f in findings[:3]]
+    truth = [(f.kind, f.rank, f.factor, round(gains[f], 3)) for f in case.faults]
+    under = f" under {case.condition[0].kind}" if case.condition else ""
+    note = f"seed {seed}: {truth}{under}: {seen}"
+    if gains[worst] < least:
+        wrong = any(not any(hits(f, t, case.shape) for t in case.faults) for f in findings)
+        return Outcome(label, False, False, False, wrong, None, note if wrong else "")
+    found = findings[0] if findings else None
+    # Of two faults of nearly the same weight either may come first.
+    peers = [f for f in gains if gains[f] > 0.7 * gains[worst]]
+    matched = next((f for f in peers if found and hits(found, f, case.shape)), None)
+    among = any(hits(f, fault, case.shape) for f in findings[:3] for fault in peers)
+    error = None
+    if matched and found:
+        error = abs(found.gain_ratio - gains[matched]) / gains[matched]
+    return Outcome(label, True, matched is not None, among, False, error, "" if matched else note)
+
+
+def hang_outcome(seed: int) -> Outcome:
+    """All ranks at fault and no other."""
+    random = np.random.default_rng([seed, 98])
+    kind = str(random.choice(HANGS))
+    ranks = int(random.choice([4, 8, 16]))
+    dumps, truth = hung_dumps(kind, ranks, random)
+    named = {culprit.rank for culprit in find_culprits(dumps).culprits}
+    right = named == set(truth)
+    note = "" if right else f"seed {seed}: hang {kind} of {truth}: {sorted(named)}"
+    return Outcome(f"hang {kind}", True, right, right, False, None, note)
+
+
+def alarm(seed: int, number: int) -> str:
+    shape = case_of(seed).shape
+    twin = Fault(TWINS[number % len(TWINS)], 0, SEVERITIES[2 + number % 4])
+    findings = diagnose(job_of(simulate(shape, (twin,)))).findings
+    if not findings:
+        return ""
+    return f"alarm: seed {seed} {twin.kind} {twin.factor}: {findings[0].rule} {findings[0].title}"
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", default="1000:1500", metavar="FIRST:END")
-    parser.add_argument("--twins", type=int, default=120, help="number of harmless jobs")
+    parser.add_argument("--twins", type=int, default=140, help="number of harmless jobs")
     parser.add_argument("--least", type=float, default=0.02, help="least true gain to be found")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     first, end = (int(text) for text in args.seeds.split(":"))
-    top1 = top3 = expected = small = wrong_small = 0
-    errors = []
-    missed: dict[str, int] = {}
-    for number, seed in enumerate(range(first, end)):
-        case = case_of(seed)
-        traces = simulate(case.shape, case.faults)
-        findings = diagnose(job_of(traces)).findings
-        with_all_us = step_us(traces)
-        gains = {fault: true_gain(case, fault, with_all_us) for fault in case.faults}
-        worst = max(gains, key=lambda fault: gains[fault])
-        if gains[worst] < args.least:
-            small += 1
-            wrong_small += any(not any(hits(f, t) for t in case.faults) for f in findings)
-            continue
-        expected += 1
-        found = findings[0] if findings else None
-        # Of two faults of nearly the same weight either may come first.
-        peers = [f for f in gains if gains[f] > 0.7 * gains[worst]]
-        matched = next((f for f in peers if found and hits(found, f)), None)
-        top1 += matched is not None
-        top3 += any(hits(f, fault) for f in findings[:3] for fault in peers)
-        if matched and found:
-            errors.append(abs(found.gain_ratio - gains[matched]) / gains[matched])
-        else:
-            label = f"{worst.kind} {worst.factor:g}"
-            missed[label] = missed.get(label, 0) + 1
-            if not args.json:
-                seen = [(f.cause, f.rank, round(f.gain_ratio, 3)) for f in findings[:3]]
-                print(f"\nseed {seed}: {case.faults} gain {gains[worst]:.3f}: {seen}")
-        if sys.stderr.isatty() and number % 10 == 0:
-            print(f"\r{number} of {end - first}", end="", file=sys.stderr)
-    alarms = 0
-    for i in range(args.twins):
-        shape = case_of(first + i).shape
-        twin = Fault(TWINS[i % len(TWINS)], 0, SEVERITIES[2 + i % 4])
-        findings = diagnose(job_of(simulate(shape, (twin,)))).findings
-        alarms += bool(findings)
-        if findings and not args.json:
-            print(f"\nalarm: {shape.seed} {twin.kind} {twin.factor}: {findings[0].title}")
-    error = median(errors) if errors else None
-    rows = [
-        ("cause and rank right, first finding", top1 / max(1, expected), 0.98, "least"),
-        ("cause and rank right, first three", top3 / max(1, expected), 0.98, "least"),
-        ("alarms on harmless jobs", alarms, 0, "most"),
-        ("median error of the predicted gain", error, 0.20, "most"),
-        ("wrong cause named for faults too small to count", wrong_small, 0, "most"),
-    ]
-    bars = []
-    print(f"{expected} faults to be found, {small} too small, {args.twins} harmless jobs")
-    for what, value, bar, sense in rows:
-        holds = None if value is None else (value >= bar if sense == "least" else value <= bar)
-        bars.append({"what": what, "value": value, "bar": bar, "holds": holds})
-        print(f"{what:<50} {value if value is None else round(value, 4):>8}   bar {bar}   {holds}")
-    if missed:
-        print("missed:", ", ".join(f"{k} ({n})" for k, n in sorted(missed.items())))
-    if args.json:
-        print(json.dumps({"benchmark": "diagnosis", "bars": bars}))
+    seeds = range(first, end)
+    twins = range(args.twins)
+    with ProcessPoolExecutor(args.processes) as pool:
+        outcomes = list(pool.map(outcome, seeds, [args.least] * len(seeds), chunksize=4))
+        alarms = list(pool.map(alarm, [first + i for i in twins], twins, chunksize=4))
+    for text in (*(row.note for row in outcomes), *alarms):
+        if text:
+            print(text)
+    expected = [row for row in outcomes if row.has_to_be_found]
+    count = max(1, len(expected))
+    errors = [row.error for row in expected if row.error is not None]
+    print(f"{len(expected)} faults to be found, {len(outcomes) - len(expected)} too small,"
+          f" {args.twins} harmless jobs")  # fmt: skip
+    kinds = Counter(row.label.split()[0] for row in expected)
+    missed = Counter(row.label.split()[0] for row in expected if not row.is_first)
+    print("found first:", ", ".join(f"{k} {n - missed[k]}/{n}" for k, n in sorted(kinds.items())))
+    wrong_small = sum(row.is_wrong_small for row in outcomes)
+    bars = [
+        at_least("cause and rank right, first finding", sum(r.is_first for r in expected) / count, 0.98),
+        at_least("cause and rank right, first three", sum(r.is_among_three for r in expected) / count, 0.98),
+        at_most("alarms on harmless jobs", sum(map(bool, alarms)), 0),
+        at_most("median error of the predicted gain", median(errors) if errors else None, 0.20),
+        at_most("wrong cause named for faults too small to count", wrong_small, 0),
+    ]  # fmt: skip
+    return report("diagnosis", bars, as_json=args.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -32,7 +32,7 @@ class Simulate:
         from pilotlight.trace.kineto_writer import write_kineto
 
         shape = read_job(args.job)
-        faults = [parse_fault(text, shape.ranks) for text in args.fault]
+        faults = [parse_fault(text, shape) for text in args.fault]
         traces = simulate(shape, faults)
         try:
             args.output.mkdir(parents=True, exist_ok=True)

@@ -4,113 +4,245 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from pilotlight.insights.job import Job, RankView
 from pilotlight.insights.kernel import Category, category
-from pilotlight.trace.trace import Float64, Int64, Kind
+from pilotlight.insights.rank import RankView
+from pilotlight.trace.detail import Message
+from pilotlight.trace.interval import Intervals, union
+from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind
 
 _KIND = re.compile(
     r"AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce", re.IGNORECASE
 )
-
-
 MAX_UNCERTAINTY_NS = 50_000
+PAIR = "pair "
+CLOCK_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Stay:
+    """What is known of a collective: its group is empty where the trace does not say."""
+
+    group: str
+    operation: str
+    size: int
+    bytes: int
+
+    @property
+    def is_pair(self) -> bool:
+        """A transfer between two, such as between stages: waiting in it may be by design."""
+        return self.group.startswith(PAIR)
 
 
 @dataclass(frozen=True)
 class Collectives:
-    """Rows are collectives, columns the ranks in order. All ranks leave a collective together, so
-    what a rank spends in it beyond the shortest stay is waiting for the last to arrive."""
+    """Rows are the stays of a rank in a collective, those of one collective together: they begin
+    at `first`. All ranks leave together, so what a rank stays beyond the shortest stay is waiting
+    for the last to arrive."""
 
     ranks: tuple[int, ...]
-    kind: tuple[str, ...]
-    duration_ns: Int64
+    column: Int64
+    span: Int64
+    step: Int64
     start_ns: Int64
+    duration_ns: Int64
+    first: Int64
+    what: tuple[Stay, ...]
 
-    @property
+    def __len__(self) -> int:
+        return len(self.what)
+
+    @cached_property
+    def number(self) -> Int64:
+        """The collective of each row."""
+        return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+    @cached_property
+    def shortest_ns(self) -> Int64:
+        """Of each collective: the transfer, after all have come."""
+        shortest: Int64 = np.minimum.reduceat(self.duration_ns, self.first[:-1])
+        return shortest
+
+    @cached_property
     def wait_ns(self) -> Int64:
-        waits: Int64 = self.duration_ns - self.duration_ns.min(axis=1, keepdims=True)
+        waits: Int64 = self.duration_ns - self.shortest_ns[self.number]
         return waits
 
-    @property
+    @cached_property
     def last(self) -> Int64:
-        """The column of the rank that arrived last in each row."""
-        column: Int64 = self.duration_ns.argmin(axis=1)
+        """The column of the rank that came last to each collective."""
+        order = np.lexsort((self.duration_ns, self.number))
+        column: Int64 = self.column[order[self.first[:-1]]]
         return column
 
+    @cached_property
+    def is_pair(self) -> Bool:
+        return np.array([what.is_pair for what in self.what], np.bool_)
 
-def match_collectives(job: Job) -> Collectives | None:
-    """None if the ranks did not run the same collectives in the same order."""
-    if len(job.ranks) < 2:
+    def waits(self, column: int, chosen: Bool | None = None) -> Intervals:
+        """When this rank waited, in all or in these collectives."""
+        mine = self.column == column
+        if chosen is not None:
+            mine = mine & chosen[self.number]
+        start_ns = self.start_ns[mine]
+        return union(start_ns, start_ns + self.wait_ns[mine])
+
+    def transfers(self, column: int) -> Intervals:
+        """When this rank was in a collective that all had come to."""
+        mine = self.column == column
+        end_ns = self.start_ns[mine] + self.duration_ns[mine]
+        return union(end_ns - self.shortest_ns[self.number[mine]], end_ns)
+
+
+def match_collectives(ranks: Sequence[RankView]) -> Collectives | None:
+    """By group, operation and order within each step; where the ranks' counts differ in a step (a
+    profiler lost events) that step is left out. None if nothing matches."""
+    if len(ranks) < 2:
         return None
-    lists = [_by_kind(view) for view in job.ranks]
-    kinds = [
-        kind
-        for kind in lists[0]
-        if all(_count(each, kind) == _count(lists[0], kind) for each in lists)
-    ]
-    rows_kind: list[str] = []
-    durations, starts = [], []
-    for kind in kinds:
-        count = _count(lists[0], kind)
-        rows_kind += [kind] * count
-        durations.append(np.stack([each[kind][1] for each in lists], axis=1))
-        starts.append(np.stack([each[kind][0] for each in lists], axis=1))
-    if not rows_kind:
+    cells = _cells(ranks)
+    rows: list[tuple[int, int, int, int, int]] = []
+    what: list[Stay] = []
+    counts: list[int] = []
+    for stay, steps in cells.items():
+        members = {column for by_column in steps.values() for column in by_column}
+        if len(members) < 2 or (not stay.group and len(members) < len(ranks)):
+            continue
+        found = _matched(ranks, members, steps)
+        if not stay.group and not _leave_together(found):
+            continue
+        for collective in found:
+            rows += collective
+            what.append(stay)
+            counts.append(len(collective))
+    if not what:
         return None
-    ranks = tuple(view.rank for view in job.ranks)
-    found = Collectives(ranks, tuple(rows_kind), np.concatenate(durations), np.concatenate(starts))
-    if not _leave_together(found):
-        return None
-    order = np.argsort(found.start_ns.min(axis=1), kind="stable")
-    return Collectives(
-        ranks,
-        tuple(rows_kind[i] for i in order),
-        found.duration_ns[order],
-        found.start_ns[order],
+    column, span, step, start_ns, duration_ns = (
+        np.array(values, np.int64) for values in zip(*rows, strict=True)
     )
+    first = np.concatenate(([0], np.cumsum(counts)))
+    numbers = tuple(view.rank for view in ranks)
+    return Collectives(numbers, column, span, step, start_ns, duration_ns, first, tuple(what))
 
 
 def clock_offsets(found: Collectives) -> tuple[Float64, float]:
     """How far the clock of each rank is ahead, from the common ends of collectives, and how far
-    the ends still differ after correction, both in nanoseconds."""
-    ends = (found.start_ns + found.duration_ns).astype(np.float64)
-    ahead = ends - np.median(ends, axis=1, keepdims=True)
-    offsets: Float64 = np.median(ahead, axis=0)
-    return offsets, float(np.median(np.abs(ahead - offsets)))
+    the ends still differ after correction, both in nanoseconds. Ranks that share no collective
+    with others stay at 0."""
+    chosen = (
+        ~found.is_pair[found.number]
+        if (~found.is_pair).any()
+        else np.ones(len(found.column), np.bool_)
+    )
+    column, number = found.column[chosen], found.number[chosen]
+    ends = (found.start_ns + found.duration_ns)[chosen].astype(np.float64)
+    offsets = np.zeros(len(found.ranks))
+    ahead = np.zeros(len(ends))
+    for _ in range(CLOCK_ROUNDS):
+        corrected = ends - offsets[column]
+        sums = np.bincount(number, corrected - ends.min(), len(found))
+        centre = sums / np.maximum(np.bincount(number, minlength=len(found)), 1) + ends.min()
+        ahead = corrected - centre[number]
+        change = np.array(
+            [
+                float(np.median(ahead[column == i])) if (column == i).any() else 0.0
+                for i in range(len(offsets))
+            ]
+        )
+        offsets += change
+        if np.abs(change).max() < 1:
+            break
+    return offsets - np.median(offsets), float(np.median(np.abs(ahead)))
 
 
-def _leave_together(found: Collectives) -> bool:
-    """Otherwise the rows are not the same collective: the ranks use several groups."""
-    _, uncertainty_ns = clock_offsets(found)
-    return uncertainty_ns <= max(MAX_UNCERTAINTY_NS, 0.2 * float(np.median(found.duration_ns)))
+Cell = dict[int, dict[int, list[int]]]
 
 
-def _by_kind(view: RankView) -> dict[str, tuple[Int64, Int64]]:
+def _cells(ranks: Sequence[RankView]) -> dict[Stay, Cell]:
+    """By what a collective is, step and rank: rows of the rank's device spans, in order."""
+    cells: dict[Stay, Cell] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for column, view in enumerate(ranks):
+        spans = view.device
+        wanted = np.array(
+            [category(name) is Category.COMMUNICATION for name in view.trace.names], np.bool_
+        )
+        rows = np.flatnonzero(wanted[spans.name] & (spans.kind == Kind.KERNEL))
+        rows = rows[np.argsort(spans.start_ns[rows], kind="stable")]
+        stays = _stays(view, rows)
+        for row, step, stay in zip(rows.tolist(), _steps(view, rows).tolist(), stays, strict=True):
+            cells[stay][step][column].append(row)
+    return cells
+
+
+def _stays(view: RankView, rows: Int64) -> list[Stay]:
+    messages = view.trace.detail.messages
+    known = dict(zip(messages.correlation.tolist(), messages.kind.tolist(), strict=True))
+    by_kind = [_stay(view.rank, message) for message in messages.kinds]
     names = view.trace.names
-    kind_of = [
-        _collective_kind(name) if category(name) is Category.COMMUNICATION else "" for name in names
-    ]
-    kernels = view.device.take(view.device.kind == Kind.KERNEL)
-    order = np.argsort(kernels.start_ns, kind="stable")
-    rows: dict[str, list[int]] = defaultdict(list)
-    for row in order:
-        kind = kind_of[kernels.name[row]]
-        if kind:
-            rows[kind].append(int(row))
-    return {
-        kind: (kernels.start_ns[chosen], kernels.duration_ns[chosen])
-        for kind, chosen in rows.items()
-    }
+    found = []
+    for name, correlation in zip(
+        view.device.name[rows].tolist(), view.device.correlation[rows].tolist(), strict=True
+    ):
+        kind = known.get(correlation)
+        if kind is None:
+            found.append(Stay("", _collective_kind(names[name]), 0, 0))
+        else:
+            found.append(by_kind[kind])
+    return found
+
+
+def _stay(rank: int, message: Message) -> Stay:
+    if message.partner < 0:
+        return Stay(message.group, message.operation, message.size, message.bytes)
+    ends = (rank, message.partner)
+    source, target = ends if "send" in message.operation.lower() else ends[::-1]
+    return Stay(f"{PAIR}{source} to {target}", "transfer", 2, message.bytes)
+
+
+def _steps(view: RankView, rows: Int64) -> Int64:
+    """The step in which the host launched; a collective may well end in the next."""
+    launch = view.launch[rows]
+    time_ns = view.device.start_ns[rows]
+    if len(view.calls):
+        time_ns = np.where(launch == NONE, time_ns, view.calls.start_ns[launch])
+    if not len(view.trace.steps):
+        return np.zeros(len(rows), np.int64)
+    return np.searchsorted(view.trace.steps.start_ns, time_ns, side="right").astype(np.int64)
+
+
+def _matched(
+    ranks: Sequence[RankView], members: set[int], steps: Cell
+) -> list[list[tuple[int, int, int, int, int]]]:
+    found = []
+    for step, by_column in sorted(steps.items()):
+        counts = {len(rows) for rows in by_column.values()}
+        if len(counts) != 1 or set(by_column) != members:
+            continue
+        for place in range(counts.pop()):
+            collective = []
+            for column in sorted(members):
+                row, spans = by_column[column][place], ranks[column].device
+                times = int(spans.start_ns[row]), int(spans.duration_ns[row])
+                collective.append((column, row, step, *times))
+            found.append(collective)
+    return found
+
+
+def _leave_together(found: list[list[tuple[int, int, int, int, int]]]) -> bool:
+    """Otherwise the rows are not the same collective: the ranks use several groups."""
+    if not found:
+        return False
+    table = np.array(found, np.float64)
+    ends, durations = table[:, :, 3] + table[:, :, 4], table[:, :, 4]
+    ahead = ends - np.median(ends, axis=1, keepdims=True)
+    rest = float(np.median(np.abs(ahead - np.median(ahead, axis=0))))
+    return rest <= max(MAX_UNCERTAINTY_NS, 0.2 * float(np.median(durations)))
 
 
 def _collective_kind(name: str) -> str:
     match = _KIND.search(name)
     return match.group().lower() if match else "communication"
-
-
-def _count(lists: dict[str, tuple[Int64, Int64]], kind: str) -> int:
-    return len(lists[kind][0]) if kind in lists else 0

@@ -8,8 +8,9 @@ import numpy as np
 
 from pilotlight.insights.breakdown import KernelTime, kernel_times
 from pilotlight.insights.finding import Finding, SpanReference, Verdict, percent
-from pilotlight.insights.job import Job, RankView
+from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, is_fp32_without_tensor_cores
+from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import Gpu, find_gpu
 from pilotlight.trace.trace import Kind
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pilotlight.insights.collective import Collectives, match_collectives
+from pilotlight.insights.collective import Collectives
 from pilotlight.insights.finding import Finding, Verdict, percent
-from pilotlight.insights.job import Job, RankView
-from pilotlight.trace.interval import Intervals, union, window
-from pilotlight.trace.trace import Bool
+from pilotlight.insights.job import Job
+from pilotlight.trace.interval import window
+from pilotlight.trace.trace import Float64
 
 EXPOSED_RATIO = 0.05
 EXPOSED_HIGH_RATIO = 0.10
@@ -22,13 +22,11 @@ def exposed_communication(job: Job) -> Verdict:
     """A25: communication that compute does not hide."""
     if not any(view.whole.communication_ns for view in job.ranks):
         return Verdict(missing="no communication kernels")
-    matched = match_collectives(job)
+    matched = job.collectives
     findings = []
     for column, view in enumerate(job.ranks):
-        transfer = view.line.communication
-        if matched is not None:
-            # Waiting for a late rank is that rank's matter, not the network's.
-            transfer = transfer - _waits(matched, column)
+        # Waiting for a late rank is that rank's matter, not the network's.
+        transfer = view.line.communication if matched is None else matched.transfers(column)
         start_ns, end_ns = view.steady_window()
         steady = window(start_ns, end_ns)
         all_ns = (transfer & steady).total_ns()
@@ -58,33 +56,28 @@ def exposed_communication(job: Job) -> Verdict:
 
 
 def straggler(job: Job) -> Verdict:
-    """A26: one rank arrives last at most collectives and all others wait for it."""
+    """A26: the others wait for one rank, and it waits for nobody."""
     if len(job.ranks) < 2:
         return Verdict(missing="needs the traces of two ranks or more")
     if job.step_count < MIN_STEPS:
         return Verdict(missing=f"needs {MIN_STEPS} steps or more")
-    matched = match_collectives(job)
+    matched = job.collectives
     if matched is None:
         return Verdict(missing="the ranks do not run the same collectives in the same order")
-    weights = matched.wait_ns.mean(axis=1)
-    if not weights.sum():
+    waits = _step_waits(job, matched)
+    least = waits.sum(axis=1)
+    if not least.size or not waits.sum():
         return Verdict()
-    late_weight = np.bincount(matched.last, weights, len(matched.ranks))
-    worst = int(late_weight.argmax())
-    share = float(late_weight[worst] / weights.sum())
-    late = matched.last == worst
-    ratio = float(
-        np.median(
-            [
-                _exposed_wait_ratio(view, matched, late, column)
-                for column, view in enumerate(job.ranks)
-                if column != worst
-            ]
-        )
-    )
+    worst = int(least.argmin())
+    others = np.delete(waits, worst, axis=0)
+    beyond = np.median(others, axis=0) - waits[worst]
+    late_weight = np.where(waits.argmin(axis=0) == worst, np.median(waits, axis=0), 0.0).sum()
+    share = float(late_weight / max(1.0, np.median(waits, axis=0).sum()))
+    ratio = float(beyond.sum()) / job.ranks[worst].steady_ns
     if share < LATE_SHARE or ratio <= SKEW_RATIO:
         return Verdict()
     rank = matched.ranks[worst]
+    late = int((matched.last == worst).sum())
     return Verdict(
         (
             Finding(
@@ -94,8 +87,9 @@ def straggler(job: Job) -> Verdict:
                 rank=rank,
                 place=f"rank {rank}",
                 evidence=(
-                    f"rank {rank} is last at {int(late.sum())} of {len(late)} collectives",
-                    f"the others wait {percent(ratio)} of the step for it",
+                    f"rank {rank} is last at {late} of"
+                    f" {int((matched.number[matched.column == worst]).size)} collectives",
+                    f"the others wait {percent(ratio)} of the step more than it does",
                 ),
                 fix="look at this rank's device, host and input; move it to another node",
                 gain_low_ratio=ratio * 0.8,
@@ -106,13 +100,12 @@ def straggler(job: Job) -> Verdict:
     )
 
 
-def _waits(matched: Collectives, column: int) -> Intervals:
-    start_ns = matched.start_ns[:, column]
-    return union(start_ns, start_ns + matched.wait_ns[:, column])
-
-
-def _exposed_wait_ratio(view: RankView, matched: Collectives, late: Bool, column: int) -> float:
-    """The part of its time that a rank waits for the last one without computing meanwhile."""
-    start_ns = matched.start_ns[late, column]
-    waits = union(start_ns, start_ns + matched.wait_ns[late, column])
-    return (waits - view.line.compute).total_ns() / view.whole.window_ns
+def _step_waits(job: Job, matched: Collectives) -> Float64:
+    """What each rank (row) waited in each steady step (column) without computing meanwhile."""
+    length = min(len(view.steady) for view in job.ranks)
+    rows = []
+    for column, view in enumerate(job.ranks):
+        waits = matched.waits(column) - view.line.compute
+        start_ns, end_ns = view.steady_bounds()
+        rows.append(waits.within_ns(start_ns[:length], end_ns[:length]))
+    return np.array(rows, np.float64)

@@ -6,7 +6,8 @@ import numpy as np
 
 from pilotlight.insights.breakdown import Idle, loader_waits
 from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
-from pilotlight.insights.job import Job, RankView
+from pilotlight.insights.job import Job
+from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import find_gpu
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import Int64, Kind, UInt32

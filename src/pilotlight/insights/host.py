@@ -8,7 +8,8 @@ import numpy as np
 
 from pilotlight.insights.breakdown import Idle, sync_calls
 from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
-from pilotlight.insights.job import Job, RankView
+from pilotlight.insights.job import Job
+from pilotlight.insights.rank import RankView
 from pilotlight.trace.interval import union, window
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans
 

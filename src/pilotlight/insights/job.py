@@ -4,68 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from functools import cached_property
+from statistics import fmean
 
 from pilotlight.insights.breakdown import (
-    Breakdown,
-    Timeline,
     breakdown,
     device_spans,
     launch_rows,
     step_breakdowns,
     timeline,
 )
-from pilotlight.trace.trace import Int64, Spans, Trace
-
-
-@dataclass(frozen=True)
-class RankView:
-    """One rank with device activity."""
-
-    trace: Trace
-    line: Timeline
-    whole: Breakdown
-    steps: tuple[Breakdown, ...]
-    device: Spans
-    launch: Int64
-    calls: Spans
-
-    @property
-    def rank(self) -> int:
-        return self.trace.rank
-
-    @property
-    def steady(self) -> Sequence[Breakdown]:
-        """The steps that represent the job. The first traced one holds the start of the profiler;
-        without steps it is the whole trace."""
-        if not self.steps:
-            return (self.whole,)
-        return self.steps[1:] if len(self.steps) >= 3 else self.steps
-
-    @property
-    def step_ns(self) -> float:
-        return median(row.window_ns for row in self.steady)
-
-    @property
-    def steady_ns(self) -> int:
-        return sum(row.window_ns for row in self.steady)
-
-    def idle_ratio(self, cause: str) -> float:
-        """The part of the steady time in which the device idles for this cause."""
-        return sum(row.idle_by_cause_ns[cause] for row in self.steady) / self.steady_ns
-
-    def steady_window(self) -> tuple[int, int]:
-        steps = self.trace.steps
-        if not self.steps:
-            return self.line.start_ns, self.line.end_ns
-        first = 1 if len(self.steps) >= 3 else 0
-        return int(steps.start_ns[first]), int(steps.start_ns[-1] + steps.duration_ns[-1])
+from pilotlight.insights.collective import Collectives, match_collectives
+from pilotlight.insights.rank import RankView
+from pilotlight.trace.trace import Trace
 
 
 @dataclass(frozen=True)
 class Job:
     ranks: tuple[RankView, ...]
     traces: tuple[Trace, ...]
+
+    @cached_property
+    def collectives(self) -> Collectives | None:
+        """Matched across the ranks; None if there is nothing to match."""
+        return match_collectives(self.ranks)
 
     @property
     def step_ns(self) -> float:

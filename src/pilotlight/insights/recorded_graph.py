@@ -15,9 +15,10 @@ from enum import IntEnum
 import numpy as np
 
 from pilotlight.insights.breakdown import loader_waits, sync_calls
-from pilotlight.insights.collective import Collectives, match_collectives
-from pilotlight.insights.job import Job, RankView
+from pilotlight.insights.collective import Collectives, clock_offsets
+from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.rank import RankView
 from pilotlight.model.graph import Graph, graph_of, replay
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import NONE, Float64, Int64, Kind
@@ -69,11 +70,16 @@ class _Build:
         self.loader: list[tuple[Int64, Int64]] = []
         self.gc: list[tuple[Int64, Int64]] = []
         self.names: dict[str, int] = {}
-        begins = [int(view.trace.spans.start_ns.min()) for view in job.ranks]
-        ends = [view.line.end_ns for view in job.ranks]
+        # Ranks on other nodes have other clocks; those of one rank are all of one.
+        offsets = np.zeros(len(job.ranks))
+        if job.collectives is not None:
+            offsets, _ = clock_offsets(job.collectives)
+        self.offset_ns = {v.rank: int(o) for v, o in zip(job.ranks, offsets, strict=True)}
+        begins = [int(v.trace.spans.start_ns.min()) - self.offset_ns[v.rank] for v in job.ranks]
+        ends = [view.line.end_ns - self.offset_ns[view.rank] for view in job.ranks]
         self.begin_ns = min(begins)
         self.measured_ns = float(max(ends) - self.begin_ns)
-        self.collective_of = _collective_rows(job, match_collectives(job))
+        self.collective_of = _collective_rows(job.collectives)
         self.arrivals: dict[int, list[int]] = defaultdict(list)
         self.transfer_nodes: dict[int, int] = {}
 
@@ -115,6 +121,7 @@ class _Rank:
         self.build = build
         self.view = view
         self.names = view.trace.names
+        self.begin_ns = float(build.begin_ns + build.offset_ns[view.rank])
         self.host_nodes: list[tuple[int, int, int]] = []
         self.is_collective = [category(name) is Category.COMMUNICATION for name in self.names]
         device, calls = view.device, view.calls
@@ -172,7 +179,7 @@ class _Rank:
 
     def _arrive(self, thread: int, start_ns: float) -> int:
         """The host's own time until it makes a call."""
-        before, since = self.last_on_thread.get(thread, (NONE, float(self.build.begin_ns)))
+        before, since = self.last_on_thread.get(thread, (NONE, self.begin_ns))
         node = self.build.node(
             Role.HOST, self.view.rank, "host", start_ns - since, [] if before == NONE else [before]
         )
@@ -211,11 +218,11 @@ class _Rank:
         call = self.launch[i]
         if call in self.launched:
             known.append((self.calls[1][call], self.launched[call]))
-        explained = max((ended for ended, _ in known), default=float(build.begin_ns))
+        explained = max((ended for ended, _ in known), default=self.begin_ns)
         for other, (node, ended) in self.last_on_stream.items():
             if other != stream and explained < ended <= start and start - ended < HANDOVER_NS:
                 known.append((ended, node))
-        explained = max((ended for ended, _ in known), default=float(build.begin_ns))
+        explained = max((ended for ended, _ in known), default=self.begin_ns)
         before = [node for _, node in known]
         name = self.names[name_number]
         delay = build.node(Role.DELAY, self.view.rank, "device", start - explained, before)
@@ -239,22 +246,13 @@ def _spread(parts: list[tuple[Int64, Int64]], count: int) -> Float64:
     return column
 
 
-def _collective_rows(
-    job: Job, matched: Collectives | None
-) -> dict[tuple[int, int], tuple[int, float]]:
+def _collective_rows(matched: Collectives | None) -> dict[tuple[int, int], tuple[int, float]]:
     """(rank, device span) to the number of its collective and what the transfer took."""
     if matched is None:
         return {}
-    rows = {}
-    shortest = matched.duration_ns.min(axis=1)
-    for column, view in enumerate(job.ranks):
-        place = {
-            (int(s), int(d)): i
-            for i, (s, d) in enumerate(
-                zip(view.device.start_ns, view.device.duration_ns, strict=True)
-            )
-        }
-        for row in range(len(matched.kind)):
-            key = (int(matched.start_ns[row, column]), int(matched.duration_ns[row, column]))
-            rows[view.rank, place[key]] = (row, float(shortest[row]))
-    return rows
+    return {
+        (matched.ranks[column], span): (number, float(matched.shortest_ns[number]))
+        for column, span, number in zip(
+            matched.column.tolist(), matched.span.tolist(), matched.number.tolist(), strict=True
+        )
+    }
