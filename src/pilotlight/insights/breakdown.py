@@ -19,6 +19,13 @@ DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
 )
+LOADS = re.compile(r"data_?loader|^loader\b", re.IGNORECASE)
+COMPILES = re.compile(
+    r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
+    r"|xla.*compil|backend_compile|nvrtc",
+    re.IGNORECASE,
+)
+SAVES = re.compile(r"checkpoint(?!ed|_wrapper|ing_function)|torch\.save|save_state", re.IGNORECASE)
 
 
 class Idle(str, Enum):
@@ -26,6 +33,8 @@ class Idle(str, Enum):
 
     LOADER = "loader"
     GC = "garbage collection"
+    COMPILE = "compilation"
+    CHECKPOINT = "checkpoint"
     SYNC = "synchronisation"
     HOST = "host launches late"
     QUEUED = "launched, not started"
@@ -120,12 +129,16 @@ def idle_causes(
     host = union(idle.start_ns, boundary)
     loader = host & loader_waits(trace)
     collecting = (host - loader) & _union(trace.of_kind(Kind.GC))
-    rest = idle - loader - collecting
+    compiling = (host - loader - collecting) & host_spans(trace, COMPILES)
+    saving = (host - loader - collecting - compiling) & host_spans(trace, SAVES)
+    rest = idle - loader - collecting - compiling - saving
     after_sync = _starting_in(rest, sync_calls(trace))
     rest = rest - after_sync
     return {
         Idle.LOADER: loader,
         Idle.GC: collecting,
+        Idle.COMPILE: compiling,
+        Idle.CHECKPOINT: saving,
         Idle.SYNC: after_sync,
         Idle.HOST: rest & host,
         Idle.QUEUED: rest - host,
@@ -133,14 +146,14 @@ def idle_causes(
 
 
 def loader_waits(trace: Trace) -> Intervals:
-    mask = _named(trace, _is_loader)
+    return host_spans(trace, LOADS)
+
+
+def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
+    """When the host was in spans of such names."""
+    mask = _named(trace, lambda name: pattern.search(name[:200]) is not None)
     host = np.isin(trace.spans.kind, (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER))
     return _union(trace.spans.take(mask[trace.spans.name] & host))
-
-
-def _is_loader(name: str) -> bool:
-    start = name[:200].lower()
-    return "dataloader" in start or "data_loader" in start
 
 
 def sync_calls(trace: Trace) -> Spans:

@@ -20,6 +20,7 @@ _KIND = re.compile(
     r"AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce", re.IGNORECASE
 )
 MAX_UNCERTAINTY_NS = 50_000
+SAME_END_NS = 20_000
 PAIR = "pair "
 CLOCK_ROUNDS = 20
 
@@ -101,18 +102,31 @@ class Collectives:
 
 def match_collectives(ranks: Sequence[RankView]) -> Collectives | None:
     """By group, operation and order within each step; where the ranks' counts differ in a step (a
-    profiler lost events) that step is left out. None if nothing matches."""
+    profiler lost events), by when they end, with the clocks as the other steps set them. None if
+    nothing matches."""
     if len(ranks) < 2:
         return None
     cells = _cells(ranks)
-    rows: list[tuple[int, int, int, int, int]] = []
+    whole = _collectives(ranks, cells, None)
+    if whole is None:
+        return None
+    if not any(_is_uneven(steps) for steps in cells.values()):
+        return whole
+    offsets, _ = clock_offsets(whole)
+    return _collectives(ranks, cells, offsets)
+
+
+def _collectives(
+    ranks: Sequence[RankView], cells: dict[Stay, Cell], offsets_ns: Float64 | None
+) -> Collectives | None:
+    rows: list[Row] = []
     what: list[Stay] = []
     counts: list[int] = []
     for stay, steps in cells.items():
         members = {column for by_column in steps.values() for column in by_column}
         if len(members) < 2 or (not stay.group and len(members) < len(ranks)):
             continue
-        found = _matched(ranks, members, steps)
+        found = _matched(ranks, members, steps, offsets_ns)
         if not stay.group and not _leave_together(found):
             continue
         for collective in found:
@@ -214,25 +228,56 @@ def _steps(view: RankView, rows: Int64) -> Int64:
     return np.searchsorted(view.trace.steps.start_ns, time_ns, side="right").astype(np.int64)
 
 
+Row = tuple[int, int, int, int, int]
+
+
+def _is_uneven(steps: Cell) -> bool:
+    return any(len({len(rows) for rows in by_column.values()}) > 1 for by_column in steps.values())
+
+
 def _matched(
-    ranks: Sequence[RankView], members: set[int], steps: Cell
-) -> list[list[tuple[int, int, int, int, int]]]:
+    ranks: Sequence[RankView], members: set[int], steps: Cell, offsets_ns: Float64 | None
+) -> list[list[Row]]:
     found = []
     for step, by_column in sorted(steps.items()):
-        counts = {len(rows) for rows in by_column.values()}
-        if len(counts) != 1 or set(by_column) != members:
+        if set(by_column) != members:
             continue
-        for place in range(counts.pop()):
-            collective = []
-            for column in sorted(members):
-                row, spans = by_column[column][place], ranks[column].device
-                times = int(spans.start_ns[row]), int(spans.duration_ns[row])
-                collective.append((column, row, step, *times))
-            found.append(collective)
+        rows = {
+            column: [
+                (column, row, step, int(spans.start_ns[row]), int(spans.duration_ns[row]))
+                for row in by_column[column]
+            ]
+            for column in sorted(members)
+            for spans in (ranks[column].device,)
+        }
+        if len({len(each) for each in rows.values()}) == 1:
+            found += [list(collective) for collective in zip(*rows.values(), strict=True)]
+        elif offsets_ns is not None:
+            found += _by_ends(rows, offsets_ns)
     return found
 
 
-def _leave_together(found: list[list[tuple[int, int, int, int, int]]]) -> bool:
+def _by_ends(rows: dict[int, list[Row]], offsets_ns: Float64) -> list[list[Row]]:
+    """Collectives that all members have, by the time at which they leave together."""
+    ends = sorted(
+        (row[3] + row[4] - offsets_ns[column], row) for column, each in rows.items() for row in each
+    )
+    found: list[list[Row]] = []
+    together: dict[int, Row] = {}
+    since = 0.0
+    for end, row in ends:
+        if together and (end - since > SAME_END_NS or row[0] in together):
+            together = {}
+        if not together:
+            since = end
+        together[row[0]] = row
+        if len(together) == len(rows):
+            found.append([together[column] for column in sorted(together)])
+            together = {}
+    return found
+
+
+def _leave_together(found: list[list[Row]]) -> bool:
     """Otherwise the rows are not the same collective: the ranks use several groups."""
     if not found:
         return False

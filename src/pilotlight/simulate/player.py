@@ -34,8 +34,8 @@ _LAYER = (
     ("layer_norm_kernel<bfloat16>", "norm_us", "aten::layer_norm"),
     ("nvjet_tst_192x192_64x4_qkv_TNN", "gemm_us", "aten::linear"),
     ("flash_fwd_kernel<bf16_128>", "attention_us", "aten::scaled_dot_product_attention"),
-    ("nvjet_tst_128x256_64x4_mlp_TNN", "gemm_us", "aten::linear"),
     ("vectorized_elementwise_kernel<gelu>", "elementwise_us", "aten::gelu"),
+    ("nvjet_tst_128x256_64x4_mlp_TNN", "gemm_us", "aten::linear"),
 )
 _EXPERT = ("nvjet_tst_128x256_64x4_expert_TNN", "gemm_us", "aten::_grouped_mm")
 _HEAD = ("nvjet_tst_256x128_64x4_vocabulary_TNN", "aten::linear")
@@ -182,7 +182,7 @@ class Player:
             else:
                 us = ratio * float(getattr(shape, length))
                 self._kernel(rank, step, name + suffix, us, operator + suffix)
-            if shape.tensor > 1 and ("flash" in name or "gelu" in name):
+            if shape.tensor > 1 and ("flash" in name or "mlp" in name):
                 group = layout.tensor_group(shape, rank.number)
                 self._inner(rank, group, "allreduce", "AllReduce_Sum_bf16_RING_LL", shape.tensor_us)
 
