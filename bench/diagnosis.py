@@ -3,10 +3,10 @@
     python bench/diagnosis.py [--seeds 1000:1500] [--twins 140] [--json]
 
 A case is a job of random shape (data, pipeline, tensor and expert parallel) with one fault, or two
-in one of six cases, of random kind, rank and severity; in one of five the clocks of the ranks differ
-or the profiler lost events. The truth of the gain is the same seed played without the fault. Faults
-that cost less than `--least` of the step are played too: there nothing has to be found, but nothing
-wrong may be. Hangs are diagnosed from flight-recorder dumps.
+in one of six cases, of random kind, rank and severity; in one of five the clocks of the ranks
+differ or the profiler lost events. The truth of the gain is the same seed played without the
+fault. Faults that cost less than `--least` of the step are played too: there nothing has to be
+found, but nothing wrong may be. Hangs are diagnosed from flight-recorder dumps.
 """
 
 from __future__ import annotations
@@ -196,13 +196,17 @@ def main() -> int:
     missed = Counter(row.label.split()[0] for row in expected if not row.is_first)
     print("found first:", ", ".join(f"{k} {n - missed[k]}/{n}" for k, n in sorted(kinds.items())))
     wrong_small = sum(row.is_wrong_small for row in outcomes)
+    first_ratio, three_ratio = (
+        sum(getattr(row, name) for row in expected) / count
+        for name in ("is_first", "is_among_three")
+    )
     bars = [
-        at_least("cause and rank right, first finding", sum(r.is_first for r in expected) / count, 0.98),
-        at_least("cause and rank right, first three", sum(r.is_among_three for r in expected) / count, 0.98),
+        at_least("cause and rank right, first finding", first_ratio, 0.98),
+        at_least("cause and rank right, first three", three_ratio, 0.98),
         at_most("alarms on harmless jobs", sum(map(bool, alarms)), 0),
         at_most("median error of the predicted gain", median(errors) if errors else None, 0.20),
         at_most("wrong cause named for faults too small to count", wrong_small, 0),
-    ]  # fmt: skip
+    ]
     return report("diagnosis", bars, as_json=args.json)
 
 

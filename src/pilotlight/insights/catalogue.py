@@ -2,31 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
-from pilotlight.insights import compute, distributed, feed, host, idle, spikes
-from pilotlight.insights.finding import Finding, Rule
+from pilotlight.insights import (
+    balance,
+    compute,
+    contention,
+    distributed,
+    feed,
+    fusion,
+    health,
+    host,
+    idle,
+    links,
+    overlap,
+    serving,
+    shapes,
+    spikes,
+    stalls,
+)
+from pilotlight.insights.finding import Finding, Rule, Verdict
 from pilotlight.insights.job import Job
 from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
 PLUGIN_GROUP = "pilotlight.insights"
 
+
+def _elsewhere(missing: str) -> Callable[[Job], Verdict]:
+    """A rule that other input than traces of one run answers."""
+    return lambda job: Verdict(missing=missing)
+
+
+_SLOW_RANK = ("A02", "A25", "A26", "A29")
+
 RULES: tuple[Rule, ...] = (
-    Rule("A01", "launch", host.launch_bound, explains=("A02",)),
+    Rule("A01", "launch", host.launch_bound, explains=("A02", "A13", "A19")),
     Rule("A02", "host", host.host_bound),
     Rule("A02q", "queued", idle.queued_work),
     Rule("A03", "sync", host.sync_points),
-    Rule("A04", "gc", host.garbage_collection, explains=("A25", "A26")),
+    Rule("A04", "gc", host.garbage_collection, explains=("A25", "A26", "A29", "A07")),
+    Rule("A05", "cpu_contention", contention.cpu_contention, explains=("A01", *_SLOW_RANK)),
+    Rule("A06", "recompile", stalls.recompilation, explains=("A02", "A26", "A07")),
     Rule("A07", "spikes", spikes.step_spikes),
-    Rule("A08", "loader", feed.loader_bound, explains=("A25", "A26")),
+    Rule("A08", "loader", feed.loader_bound, explains=("A25", "A26", "A07")),
+    Rule("A09", "loader_cpu", contention.starved_workers, explains=("A08",)),
+    Rule("A10", "storage", contention.slow_storage, explains=("A08",)),
     Rule("A11", "copies", feed.exposed_copies),
-    Rule("A14", "fp32", compute.fp32_without_tensor_cores),
-    Rule("A18", "attention", compute.unfused_attention),
-    Rule("A23", "slow_gpu", compute.slow_device, explains=("A25", "A26")),
-    Rule("A25", "exposed_communication", distributed.exposed_communication),
+    Rule("A12", "pcie", links.pcie_saturated, explains=("A11",)),
+    Rule("A13", "unfused", fusion.unfused_chains, explains=("A21",)),
+    Rule("A14", "fp32", compute.fp32_without_tensor_cores, explains=("A17", "A21")),
+    Rule("A15", "misaligned", shapes.misaligned_shapes, explains=("A21",)),
+    Rule("A16", "waves", shapes.wave_quantisation, explains=("A21",)),
+    Rule("A17", "below_roofline", shapes.below_roofline, explains=("A21",)),
+    Rule("A18", "attention", compute.unfused_attention, explains=("A21",)),
+    Rule("A19", "optimizer", fusion.unfused_optimizer, explains=("A13", "A21")),
+    Rule("A20", "sync_norm", overlap.synchronized_norms, explains=("A25",)),
+    Rule("A21", "low_mfu", health.busy_without_result),
+    Rule("A22", "throttle", health.throttled_clock, explains=("A23", *_SLOW_RANK)),
+    Rule("A23", "slow_gpu", compute.slow_device, explains=_SLOW_RANK),
+    Rule("A24", "degraded_link", links.degraded_link),
+    Rule("A25", "exposed_communication", distributed.exposed_communication, explains=("A21",)),
     Rule("A26", "straggler", distributed.straggler, explains=("A02", "A25")),
+    Rule("A27", "slow_link", links.slow_link, explains=("A25", "A26")),
+    Rule("A28", "stage_imbalance", balance.stage_imbalance, explains=("A25", "A26")),
+    Rule("A29", "imbalance", balance.sample_imbalance, explains=("A23", "A25", "A26")),
+    Rule("A30", "moe_imbalance", balance.expert_imbalance, explains=("A23", "A25", "A26", "A29")),
+    Rule("A31", "nccl", links.nccl_settings),
+    Rule("A32", "contended", overlap.slowed_by_communication),
+    Rule("A33", "hang", _elsewhere("of dumps, not traces: pilotlight hang")),
+    Rule("A34", "changed", spikes.changed_level),
     Rule("A35", "allocation", host.allocation, explains=("A02", "A03", "A26")),
+    Rule("A36", "memory", health.memory),
+    Rule("A37", "checkpoint", stalls.checkpoints, explains=("A02", "A03", "A26", "A07")),
+    Rule("A38", "start", health.slow_start),
+    Rule("A39", "regression", _elsewhere("of two runs: pilotlight diff BEFORE AFTER")),
+    Rule("A40a", "small_batch", serving.small_batch),
+    Rule("A40b", "prefill", serving.prefill_between),
+    Rule("A40c", "kv_cache", serving.cache_pressure),
+    Rule("A40d", "server_host", serving.host_between, explains=("A01", "A02", "A02q", "A03")),
+    Rule("A40e", "queue", serving.queued_requests),
 )
 
 

@@ -148,6 +148,20 @@ def slow_device(job: Job) -> Verdict:
     return Verdict(findings)
 
 
+def device_pace(job: Job, rank: int) -> float | None:
+    """How many times as long the same kernels take on this rank as on the others; None if there is
+    nothing to compare."""
+    if len(job.ranks) < 3:
+        return None
+    medians = {view.rank: _medians(view) for view in job.ranks}
+    shared = set.intersection(*(set(rows) for rows in medians.values()))
+    if len(shared) < SLOW_KERNELS:
+        return None
+    usual = {name: float(np.median([m[name][0] for m in medians.values()])) for name in shared}
+    others = [_pace(rows, usual) for other, rows in medians.items() if other != rank]
+    return _pace(medians[rank], usual) / float(np.median(others))
+
+
 def _pace(rows: dict[str, tuple[float, float]], usual: dict[str, float]) -> float:
     """How long kernels take relative to the usual, weighted by their time."""
     names = [name for name in usual if usual[name] > 0]

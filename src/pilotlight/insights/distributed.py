@@ -64,15 +64,13 @@ def straggler(job: Job) -> Verdict:
     matched = job.collectives
     if matched is None:
         return Verdict(missing="the ranks do not run the same collectives in the same order")
-    waits = _step_waits(job, matched)
-    least = waits.sum(axis=1)
-    if not least.size or not waits.sum():
+    waits = step_waits(job, matched)
+    if not waits.sum():
         return Verdict()
-    worst = int(least.argmin())
-    others = np.delete(waits, worst, axis=0)
-    beyond = np.median(others, axis=0) - waits[worst]
-    late_weight = np.where(waits.argmin(axis=0) == worst, np.median(waits, axis=0), 0.0).sum()
-    share = float(late_weight / max(1.0, np.median(waits, axis=0).sum()))
+    worst = int(waits.sum(axis=1).argmin())
+    beyond = np.median(np.delete(waits, worst, axis=0), axis=0) - waits[worst]
+    usual = np.median(waits, axis=0)
+    share = float(np.where(waits.argmin(axis=0) == worst, usual, 0.0).sum() / max(1.0, usual.sum()))
     ratio = float(beyond.sum()) / job.ranks[worst].steady_ns
     if share < LATE_SHARE or ratio <= SKEW_RATIO:
         return Verdict()
@@ -100,7 +98,16 @@ def straggler(job: Job) -> Verdict:
     )
 
 
-def _step_waits(job: Job, matched: Collectives) -> Float64:
+def waiting_deficit(job: Job, column: int) -> float | None:
+    """The part of the time that the other ranks wait more than this one; None if not known."""
+    if job.collectives is None or len(job.ranks) < 2:
+        return None
+    waits = step_waits(job, job.collectives)
+    beyond = np.median(np.delete(waits, column, axis=0), axis=0) - waits[column]
+    return float(beyond.sum()) / job.ranks[column].steady_ns
+
+
+def step_waits(job: Job, matched: Collectives) -> Float64:
     """What each rank (row) waited in each steady step (column) without computing meanwhile."""
     length = min(len(view.steady) for view in job.ranks)
     rows = []

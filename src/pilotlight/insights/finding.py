@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pilotlight.insights.job import Job
+from pilotlight.trace.trace import Int64
 
 SHOWN_FROM_RATIO = 0.005
 
@@ -22,7 +25,8 @@ class SpanReference:
 
 @dataclass(frozen=True)
 class Finding:
-    """Gains are parts of the step time, as an interval; those of several findings never add up."""
+    """Gains are parts of the step time, as an interval; those of several findings never add up.
+    A risk has none: it says what may stop the job."""
 
     rule: str
     cause: str
@@ -35,6 +39,7 @@ class Finding:
     gain_high_ratio: float
     confidence: str
     spans: tuple[SpanReference, ...] = ()
+    is_risk: bool = False
 
     @property
     def gain_ratio(self) -> float:
@@ -57,6 +62,14 @@ class Rule:
     cause: str
     check: Callable[[Job], Verdict]
     explains: tuple[str, ...] = ()
+
+
+def longest(rank: int, name: str, start_ns: Int64, duration_ns: Int64) -> tuple[SpanReference, ...]:
+    """The three longest of these spans."""
+    return tuple(
+        SpanReference(rank, name, int(start_ns[i]), int(duration_ns[i]))
+        for i in np.argsort(-duration_ns, kind="stable")[:3]
+    )
 
 
 def percent(ratio: float) -> str:

@@ -33,6 +33,7 @@ class RooflineRow:
     total_ns: int
     flops: float
     bytes: float
+    peak: str
     roofline_ratio: float
     limit: str
     reason: str
@@ -131,6 +132,7 @@ def _row(
         total_ns,
         cost.flops,
         cost.bytes,
+        cost.peak,
         ratio,
         *_limit(arithmetic, traffic, each_s, cost),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pilotlight.insights.change import Level, levels
 from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
 from pilotlight.insights.job import Job
 from pilotlight.trace.interval import union
@@ -11,6 +12,7 @@ from pilotlight.trace.trace import Int64, Kind, Trace
 
 MIN_STEPS = 20
 SPIKE_RATIO = 2.0
+LEVEL_RATIO = 0.03
 
 
 def step_spikes(job: Job) -> Verdict:
@@ -56,6 +58,62 @@ def step_spikes(job: Job) -> Verdict:
             )
         )
     return Verdict(findings)
+
+
+def changed_level(job: Job) -> Verdict:
+    """A34: from some step on all steps take longer, and not because the job computes more."""
+    if not job.ranks or min(len(view.steady) for view in job.ranks) < MIN_STEPS:
+        return Verdict(missing=f"needs {MIN_STEPS} steps or more of device activity")
+    length = min(len(view.steady) for view in job.ranks)
+    series = np.array([[row.window_ns for row in v.steady[:length]] for v in job.ranks], np.float64)
+    found = levels(series.max(axis=0))
+    before, after = min(found, key=lambda level: level.typical), found[-1]
+    if after is before or after.typical < (1 + LEVEL_RATIO) * before.typical:
+        return Verdict()
+    part, grown_ns = _grown_part(job, before, after)
+    rise_ns = after.typical - before.typical
+    if part == "compute" or grown_ns < 0.3 * rise_ns:
+        return Verdict()
+    view = job.ranks[0]
+    gain = rise_ns / after.typical
+    number = view.steady[after.begin].step
+    finding = Finding(
+        rule="A34",
+        cause="changed",
+        title=f"The job became slower at step {number}",
+        rank=view.rank,
+        place=part,
+        evidence=(
+            f"{milliseconds(before.typical)} a step before, {milliseconds(after.typical)} since",
+            f"what grew: {part}, by {milliseconds(grown_ns)} a step",
+        ),
+        fix="look at what else began then: neighbours on the network, storage, other jobs",
+        gain_low_ratio=0.5 * gain,
+        gain_high_ratio=gain,
+        confidence="medium",
+    )
+    return Verdict((finding,))
+
+
+def _grown_part(job: Job, before: Level, after: Level) -> tuple[str, float]:
+    """The part of the step that grew most, on the mean of the ranks."""
+    grown: dict[str, float] = {}
+    for view in job.ranks:
+        for level, sign in ((after, 1), (before, -1)):
+            rows = view.steady[level.begin : level.end]
+            weight = sign / len(rows) / len(job.ranks)
+            for name, value in (
+                ("compute", sum(row.compute_ns for row in rows)),
+                ("exposed communication", sum(row.exposed_communication_ns for row in rows)),
+                ("exposed copies", sum(row.exposed_copy_ns for row in rows)),
+                *(
+                    (f"idle: {c}", sum(r.idle_by_cause_ns[c] for r in rows))
+                    for c in rows[0].idle_by_cause_ns
+                ),
+            ):
+                grown[name] = grown.get(name, 0.0) + weight * value
+    part = max(grown, key=lambda name: grown[name])
+    return part, grown[part]
 
 
 def _rhythm(slow: Int64) -> str:

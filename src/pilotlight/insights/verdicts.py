@@ -46,6 +46,10 @@ def unexplained(findings: list[Finding], explains: Mapping[str, tuple[str, ...]]
 
 
 def shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Those worth showing, the greatest gain first."""
-    kept = [finding for finding in findings if finding.gain_high_ratio >= SHOWN_FROM_RATIO]
-    return tuple(sorted(kept, key=lambda finding: -finding.gain_ratio))
+    """Those worth showing, the greatest gain first, risks last."""
+    kept = [
+        finding
+        for finding in findings
+        if finding.is_risk or finding.gain_high_ratio >= SHOWN_FROM_RATIO
+    ]
+    return tuple(sorted(kept, key=lambda finding: (finding.is_risk, -finding.gain_ratio)))

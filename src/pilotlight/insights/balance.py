@@ -1,0 +1,233 @@
+"""Rules about how work is divided: stages, samples, experts."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import numpy as np
+
+from pilotlight.insights.breakdown import kernel_times
+from pilotlight.insights.collective import Collectives
+from pilotlight.insights.finding import Finding, Verdict, percent
+from pilotlight.insights.job import Job
+from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.rank import RankView
+from pilotlight.trace.interval import union
+from pilotlight.trace.trace import Float64, Kind
+
+STAGE_RATIO = 0.015
+STAGE_HIGH_RATIO = 0.05
+IMBALANCE_RATIO = 0.015
+LATE_SHARE = 0.6
+MIN_STEPS = 3
+EXPERT_RATIO = 0.015
+EXPERT_HIGH_RATIO = 0.30
+SPREADS = 5.0
+
+_EXPERT = re.compile(r"expert|moe|grouped_?gemm|grouped_?mm", re.IGNORECASE)
+
+
+def stage_imbalance(job: Job) -> Verdict:
+    """A28: a stage of the pipeline has more to compute than the others."""
+    matched = job.collectives
+    if matched is None or not matched.is_pair.any():
+        return Verdict(missing="no transfers between stages that name the two ranks")
+    stages = _stages(job, matched)
+    if len(stages) < 2:
+        return Verdict(missing="fewer than two stages among the traced ranks")
+    compute = step_compute(job)
+    per_stage = np.array([compute[columns].mean(axis=0) for columns in stages])
+    means = per_stage.mean(axis=1)
+    worst = int(means.argmax())
+    others = np.delete(means, worst)
+    excess_ns = float(means[worst] - others.mean())
+    spread = float(np.abs(others - others.mean()).max())
+    step_ns = job.step_ns
+    ratio = excess_ns * (len(stages) - 1) / len(stages) / step_ns
+    if ratio < STAGE_RATIO or excess_ns < SPREADS * spread:
+        return Verdict()
+    if _is_one_rank(compute, stages[worst], excess_ns):
+        return Verdict()
+    ranks = [job.ranks[column].rank for column in stages[worst]]
+    return Verdict(
+        (
+            Finding(
+                rule="A28",
+                cause="stage_imbalance",
+                title="A stage of the pipeline has more work than the others",
+                rank=ranks[0],
+                place=f"ranks {', '.join(map(str, ranks[:8]))}",
+                evidence=(
+                    f"its ranks compute {percent(means[worst] / others.mean() - 1)} longer",
+                    f"only there: {_own_kernels(job, stages, worst) or 'more of the same kernels'}",
+                ),
+                fix="move layers (often the loss or the embedding) to other stages",
+                gain_low_ratio=0.8 * ratio,
+                gain_high_ratio=min(1.0, 1.2 * ratio),
+                confidence="high" if ratio > STAGE_HIGH_RATIO else "medium",
+            ),
+        )
+    )
+
+
+def sample_imbalance(job: Job) -> Verdict:
+    """A29: in each step another rank has the most to compute."""
+    if len(job.ranks) < 3:
+        return Verdict(missing="needs the traces of three ranks or more")
+    if job.step_count < MIN_STEPS:
+        return Verdict(missing=f"needs {MIN_STEPS} steps or more")
+    compute = step_compute(job)
+    relative = compute / np.maximum(compute.mean(axis=0), 1.0)
+    # What a rank always has more is no matter of its samples.
+    relative = relative / relative.mean(axis=1, keepdims=True)
+    last = np.bincount(relative.argmax(axis=0), minlength=len(compute)) / compute.shape[1]
+    lost = (relative.max(axis=0) - 1) * compute.mean(axis=0)
+    ratio = float(lost.sum()) / float(np.mean([view.steady_ns for view in job.ranks]))
+    if ratio < IMBALANCE_RATIO or last.max() >= LATE_SHARE or not _all_vary(relative):
+        return Verdict()
+    worst = int(np.argmax(relative.max(axis=1)))
+    most = float(relative.max(axis=0).mean()) - 1
+    return Verdict(
+        (
+            Finding(
+                rule="A29",
+                cause="imbalance",
+                title="The ranks get unequal work",
+                rank=job.ranks[worst].rank,
+                place="samples of the steps",
+                evidence=(
+                    f"the rank with the most computes {percent(most)} longer"
+                    " than the mean, another one in each step",
+                    f"lost in waiting for it: {percent(ratio)} of the step",
+                ),
+                fix="pack or order the samples by length so that the ranks get equal work",
+                gain_low_ratio=0.8 * ratio,
+                gain_high_ratio=ratio,
+                confidence="medium",
+            ),
+        )
+    )
+
+
+def expert_imbalance(job: Job) -> Verdict:
+    """A30: the experts of one rank get more tokens than those of the others."""
+    expert = [_expert_ns(view) for view in job.ranks]
+    if not any(expert):
+        return Verdict(missing="no kernels of experts (expert, moe, grouped gemm)")
+    groups = _expert_groups(job)
+    best: Finding | None = None
+    for columns in groups:
+        times = np.array([expert[column] for column in columns])
+        if len(times) < 2 or not times.sum():
+            continue
+        worst = int(times.argmax())
+        others = np.delete(times, worst)
+        excess = float(times[worst] / times.mean() - 1)
+        spread = float(np.abs(others - np.median(others)).max() / times.mean())
+        view = job.ranks[columns[worst]]
+        ratio = float(times[worst] - times.mean()) / view.steady_ns
+        if ratio < EXPERT_RATIO or excess < 2 * spread:
+            continue
+        found = Finding(
+            rule="A30",
+            cause="moe_imbalance",
+            title="The experts of one rank get more tokens than the others",
+            rank=view.rank,
+            place=f"experts of rank {view.rank}",
+            evidence=(
+                f"its expert kernels take {1 + excess:.2f} times the mean of its group",
+                f"{percent(ratio)} of the step is waiting for them",
+            ),
+            fix="a loss that balances the router, a capacity limit, experts placed anew or doubled",
+            gain_low_ratio=0.8 * ratio,
+            gain_high_ratio=ratio,
+            confidence="high" if excess > EXPERT_HIGH_RATIO else "medium",
+        )
+        if best is None or found.gain_high_ratio > best.gain_high_ratio:
+            best = found
+    return Verdict((best,) if best else ())
+
+
+def step_compute(job: Job) -> Float64:
+    """What each rank (row) computes in each steady step (column)."""
+    length = min(len(view.steady) for view in job.ranks)
+    return np.array(
+        [[row.compute_ns for row in view.steady[:length]] for view in job.ranks], np.float64
+    )
+
+
+def _all_vary(relative: Float64) -> bool:
+    """Otherwise single steps of single ranks stand out: a spike, not the samples."""
+    high = relative.max(axis=0) - 1
+    return bool(np.median(high) > 0.3 * high.max())
+
+
+def _stages(job: Job, matched: Collectives) -> list[list[int]]:
+    """Columns of ranks with the same part of the model: they reduce gradients together, and hand
+    their results on to others. Tensor ranks that work on one stage have the same partners."""
+    number = {view.rank: column for column, view in enumerate(job.ranks)}
+    depth: dict[int, int] = {}
+    follows: dict[int, set[int]] = defaultdict(set)
+    for what in matched.what:
+        if what.is_pair:
+            source, _, target = what.group.removeprefix("pair ").partition(" to ")
+            if int(source) in number and int(target) in number:
+                follows[number[int(source)]].add(number[int(target)])
+    # Forward and backward both are pairs; lower ranks come first, as in all launchers.
+    columns = sorted({*follows, *(t for each in follows.values() for t in each)})
+    for column in columns:
+        before = [depth[s] for s in columns if column in follows[s] and s < column and s in depth]
+        depth[column] = max(before, default=-1) + 1
+    stages: dict[int, list[int]] = defaultdict(list)
+    for column, stage in depth.items():
+        stages[stage].append(column)
+    return [stages[stage] for stage in sorted(stages)]
+
+
+def _is_one_rank(compute: Float64, columns: list[int], excess_ns: float) -> bool:
+    """One slow rank makes the mean of its stage long; the others of it are like anyone."""
+    if len(columns) < 2:
+        return False
+    means = np.sort(compute[columns].mean(axis=1))
+    return bool(means[-1] - means[0] > 0.5 * excess_ns)
+
+
+def _own_kernels(job: Job, stages: list[list[int]], worst: int) -> str:
+    """The longest kernel that only this stage runs."""
+    elsewhere = {
+        row.name
+        for i, columns in enumerate(stages)
+        for column in columns
+        if i != worst
+        for row in kernel_times(job.ranks[column].trace)
+    }
+    rows = kernel_times(job.ranks[stages[worst][0]].trace)
+    return next((row.name[:60] for row in rows if row.name not in elsewhere), "")
+
+
+def _expert_ns(view: RankView) -> int:
+    """In the steady steps; communication of experts is another matter."""
+    wanted = np.array(
+        [
+            bool(_EXPERT.search(name)) and category(name) is not Category.COMMUNICATION
+            for name in view.trace.names
+        ]
+    )
+    spans = view.device.take(wanted[view.device.name] & (view.device.kind == Kind.KERNEL))
+    start_ns, end_ns = view.steady_window()
+    inside = (spans.start_ns >= start_ns) & (spans.start_ns < end_ns)
+    return union(spans.start_ns[inside], spans.end_ns[inside]).total_ns()
+
+
+def _expert_groups(job: Job) -> list[list[int]]:
+    """Ranks that exchange tokens; all ranks where the trace does not say."""
+    matched = job.collectives
+    if matched is None:
+        return [list(range(len(job.ranks)))]
+    groups: dict[str, set[int]] = defaultdict(set)
+    for column, collective in zip(matched.column.tolist(), matched.number.tolist(), strict=True):
+        what = matched.what[collective]
+        if "all_to_all" in what.operation.lower() or "alltoall" in what.operation.lower():
+            groups[what.group].add(column)
+    return [sorted(each) for each in groups.values()] or [list(range(len(job.ranks)))]

@@ -1,0 +1,163 @@
+"""Rules about kernels that could be one: chains bound by memory, the optimizer."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from pilotlight.insights.finding import Finding, Verdict, longest, percent
+from pilotlight.insights.job import Job
+from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.rank import RankView
+from pilotlight.trace.interval import union
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind
+
+CHAIN_LEAST = 2
+CHAIN_MOST = 15
+CHAIN_REPEATS = 5
+CHAIN_RATIO = 0.01
+CHAIN_GAIN_RATIO = 0.02
+NEIGHBOUR_NS = 20_000
+OPTIMIZER_RATIO = 0.10
+OPTIMIZER_KERNELS = 50
+# Of an unfused Adam some thirty passes over the parameters remain seven.
+FUSED_LEAST, FUSED_MOST = 0.25, 0.5
+
+_CHAINED = (Category.ELEMENTWISE, Category.NORM, Category.SOFTMAX, Category.REDUCTION)
+_OPTIMIZER = re.compile(r"optimizer\.step|optim.*\.step|^optimizer\b", re.IGNORECASE)
+_FUSED = re.compile(r"fusedadam|fused_adam|fused_sgd|fusedsgd|FusedOptimizer", re.IGNORECASE)
+
+
+def unfused_chains(job: Job) -> Verdict:
+    """A13: kernels bound by memory follow each other and pass their results through memory."""
+    findings = []
+    for view in job.ranks[:1]:
+        chains = _chains(view)
+        total_ns = sum(ns for ns, _ in chains.values())
+        lost_ns = sum(lost for _, lost in chains.values())
+        window_ns = view.whole.window_ns
+        ratio, gain = total_ns / window_ns, lost_ns / window_ns
+        if ratio < CHAIN_RATIO or gain < CHAIN_GAIN_RATIO:
+            continue
+        worst = max(chains, key=lambda chain: chains[chain][1])
+        names = [_short(view.trace.names[name]) for name in worst]
+        findings.append(
+            Finding(
+                rule="A13",
+                cause="unfused",
+                title="Chains of memory-bound kernels could be one kernel each",
+                rank=view.rank,
+                place=" + ".join(names[:4]),
+                evidence=(
+                    f"chains of 2 to 15 such kernels take {percent(ratio)} of the step",
+                    f"{len(chains)} different ones, the worst of {len(worst)} kernels takes"
+                    f" {percent(chains[worst][0] / window_ns)}",
+                ),
+                fix="torch.compile, a fused operator or Triton; channels_last for convolutions",
+                gain_low_ratio=gain / 2,
+                gain_high_ratio=gain,
+                confidence="low",
+            )
+        )
+    return Verdict(findings)
+
+
+def unfused_optimizer(job: Job) -> Verdict:
+    """A19: the optimizer runs many small kernels."""
+    ranges = [_optimizer_kernels(view) for view in job.ranks]
+    if not any(mask is not None for mask in ranges):
+        return Verdict(missing="no range of an optimizer with launch calls in it")
+    findings = []
+    for view, mask in zip(job.ranks, ranges, strict=True):
+        if mask is None or not mask.any():
+            continue
+        spans = view.device.take(mask)
+        fused = any(_FUSED.search(view.trace.names[n]) for n in np.unique(spans.name))
+        steps = max(1, len(view.steps))
+        busy_ns = union(spans.start_ns, spans.end_ns).total_ns()
+        elapsed_ns = _elapsed_ns(spans.start_ns, spans.end_ns)
+        window_ns = view.whole.window_ns
+        if fused or (
+            elapsed_ns / window_ns <= OPTIMIZER_RATIO or len(spans) / steps < OPTIMIZER_KERNELS
+        ):
+            continue
+        high = (elapsed_ns - FUSED_LEAST * busy_ns) / window_ns
+        low = (busy_ns - FUSED_MOST * busy_ns) / window_ns
+        findings.append(
+            Finding(
+                rule="A19",
+                cause="optimizer",
+                title="The optimizer is not fused",
+                rank=view.rank,
+                place="optimizer",
+                evidence=(
+                    f"{len(spans) / steps:.0f} kernels a step in {percent(elapsed_ns / window_ns)}"
+                    " of the time",
+                ),
+                fix="fused=True or foreach=True for the optimizer, clipping and averaging",
+                gain_low_ratio=max(0.0, min(low, high)),
+                gain_high_ratio=max(0.0, high),
+                confidence="medium",
+                spans=longest(view.rank, "optimizer", spans.start_ns, spans.duration_ns),
+            )
+        )
+    return Verdict(findings)
+
+
+def _chains(view: RankView) -> dict[tuple[int, ...], tuple[int, int]]:
+    """By the names of a chain: what its repeats take, and what they take beyond the longest kernel
+    of each, which a fused one would still need."""
+    mine = [category(name) in _CHAINED for name in view.trace.names]
+    kernels = view.device.take(view.device.kind == Kind.KERNEL)
+    order = np.lexsort((kernels.start_ns, kernels.lane))
+    runs: list[list[int]] = [[]]
+    previous = (NONE, 0)
+    for row in order.tolist():
+        lane, start = int(kernels.lane[row]), int(kernels.start_ns[row])
+        follows = lane == previous[0] and start - previous[1] < NEIGHBOUR_NS
+        if not mine[kernels.name[row]] or not follows or len(runs[-1]) == CHAIN_MOST:
+            runs.append([])
+        if mine[kernels.name[row]]:
+            runs[-1].append(row)
+        previous = lane, start + int(kernels.duration_ns[row])
+    chosen = [run for run in runs if len(run) >= CHAIN_LEAST]
+    names = [tuple(kernels.name[run].tolist()) for run in chosen]
+    often = {name for name, count in Counter(names).items() if count >= CHAIN_REPEATS}
+    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    for run, name in zip(chosen, names, strict=True):
+        if name in often:
+            lengths = kernels.duration_ns[run]
+            total, lost = found.get(name, (0, 0))
+            whole = int(lengths.sum())
+            found[name] = total + whole, lost + whole - int(lengths.max())
+    return found
+
+
+def _optimizer_kernels(view: RankView) -> Bool | None:
+    """The device spans launched within ranges of an optimizer; None if there is no such range."""
+    wanted = np.array([bool(_OPTIMIZER.search(name[:200])) for name in view.trace.names])
+    spans = view.trace.spans
+    host = np.isin(spans.kind, (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER))
+    ranges = spans.take(wanted[spans.name] & host)
+    if not len(ranges) or not (view.launch != NONE).any():
+        return None
+    inside = union(ranges.start_ns, ranges.end_ns)
+    time_ns = view.calls.start_ns[view.launch]
+    mask: Bool = (view.launch != NONE) & (inside.within_ns(time_ns, time_ns + 1) > 0)
+    return mask
+
+
+def _elapsed_ns(start_ns: Int64, end_ns: Int64) -> int:
+    """With gaps between neighbours, without those between steps."""
+    order = np.argsort(start_ns, kind="stable")
+    gaps = start_ns[order][1:] - np.maximum.accumulate(end_ns[order])[:-1]
+    near = gaps[(gaps > 0) & (gaps < 10 * NEIGHBOUR_NS)]
+    return union(start_ns, end_ns).total_ns() + int(near.sum())
+
+
+def _short(name: str) -> str:
+    """Without template arguments and namespaces."""
+    plain = re.sub(r"\(anonymous namespace\)::", "", name)
+    return re.sub(r"<.*|\(.*", "", plain).split("::")[-1].removeprefix("void ")[:40]

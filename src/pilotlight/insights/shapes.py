@@ -1,0 +1,195 @@
+"""Rules about how well kernels fit the device: aligned shapes, full waves, the roofline."""
+
+from __future__ import annotations
+
+import re
+from math import ceil
+
+from pilotlight.insights.finding import Finding, Verdict, percent
+from pilotlight.insights.job import Job
+from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.rank import RankView
+from pilotlight.insights.roofline import LATENCY, WRONG, Roofline, RooflineRow, roofline
+from pilotlight.model.hardware import Gpu, find_gpu
+from pilotlight.trace.trace import Kind
+
+MISALIGNED_SHARE = 0.02
+WAVE_EFFICIENCY = 0.75
+WAVE_SHARE = 0.03
+BELOW_ROOF = 0.60
+ROOF_SHARE = 0.02
+TARGET_LOW, TARGET_HIGH = 0.75, 1.0
+
+_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+_TILE = re.compile(r"(?<!\d)(\d{2,3})x(\d{2,3})(?!\d)")
+# Persistent kernels take their tiles themselves: their grid says nothing of waves.
+_PERSISTENT = re.compile(r"nvjet|persistent|stream_?k|sm90|warpspecialized", re.IGNORECASE)
+
+
+def misaligned_shapes(job: Job) -> Verdict:
+    """A15: sizes of products that the tensor cores have to pad."""
+    found = _roofline(job)
+    if isinstance(found, str):
+        return Verdict(missing=found)
+    view, table, _ = found
+    rows = [row for row in table.rows if row.operator in _PRODUCTS and _is_misaligned(row)]
+    share = sum(row.total_ns for row in rows) / view.whole.window_ns
+    if share <= MISALIGNED_SHARE:
+        return Verdict()
+    # Padded, they would come as close to the roof as the best of the others.
+    reach = min(1.0, max((r.roofline_ratio for r in table.rows if r not in rows), default=0.85))
+    lost = sum(row.total_ns * max(0.0, 1 - row.roofline_ratio / reach) for row in rows)
+    gain = lost / view.whole.window_ns
+    worst = max(rows, key=lambda row: row.total_ns)
+    finding = Finding(
+        rule="A15",
+        cause="misaligned",
+        title="Sizes of matrix products are no multiples of 8",
+        rank=view.rank,
+        place=f"{worst.operator} {worst.shapes}",
+        evidence=(
+            f"such products take {percent(share)} of the step",
+            f"the longest reaches {percent(worst.roofline_ratio)} of the roofline",
+        ),
+        fix="pad the vocabulary, hidden size or batch to multiples of 8 (16 for 8-bit types)",
+        gain_low_ratio=0.3 * gain,
+        gain_high_ratio=gain,
+        confidence="low",
+    )
+    return Verdict((finding,))
+
+
+def wave_quantisation(job: Job) -> Verdict:
+    """A16: the last wave of blocks leaves most of the device idle."""
+    known = [
+        (v, gpu) for v in job.ranks[:1] if (gpu := _gpu(v)) and len(v.trace.detail.grids.blocks)
+    ]
+    if not known:
+        return Verdict(missing="no grids of the kernels, or the GPU's model is not known")
+    findings = []
+    for view, gpu in known:
+        rows = _waves(view, int(gpu.peak("units") or 0))
+        share = sum(ns for _, ns, _ in rows) / view.whole.window_ns
+        if not rows or share <= WAVE_SHARE:
+            continue
+        gain = sum(ns * (1 - efficiency) for _, ns, efficiency in rows) / view.whole.window_ns
+        name, longest_ns, efficiency = max(rows, key=lambda row: row[1])
+        findings.append(
+            Finding(
+                rule="A16",
+                cause="waves",
+                title="Products leave part of the device idle in their last wave",
+                rank=view.rank,
+                place=name[:60],
+                evidence=(
+                    f"products under {percent(WAVE_EFFICIENCY)} full take {percent(share)} of the"
+                    " step",
+                    f"the longest fills {percent(efficiency)}"
+                    f" ({percent(longest_ns / view.whole.window_ns)} of the step)",
+                ),
+                fix="another batch or hidden size, another tile, split-K or stream-K",
+                gain_low_ratio=0.3 * gain,
+                gain_high_ratio=gain,
+                confidence="low",
+            )
+        )
+    return Verdict(findings)
+
+
+def below_roofline(job: Job) -> Verdict:
+    """A17: an operator is far from what the hardware can do."""
+    found = _roofline(job)
+    if isinstance(found, str):
+        return Verdict(missing=found)
+    view, table, _ = found
+    window_ns = view.whole.window_ns
+    rows = [
+        row
+        for row in table.rows
+        if row.limit != WRONG
+        and row.roofline_ratio < BELOW_ROOF
+        and row.total_ns > ROOF_SHARE * window_ns
+    ]
+    if not rows:
+        return Verdict()
+    low, high = (
+        sum(r.total_ns * max(0.0, 1 - r.roofline_ratio / target) for r in rows) / window_ns
+        for target in (TARGET_LOW, TARGET_HIGH)
+    )
+    worst = max(rows, key=lambda row: row.total_ns * (1 - row.roofline_ratio))
+    how = "latency-bound" if worst.limit == LATENCY else f"bound by {worst.limit}"
+    finding = Finding(
+        rule="A17",
+        cause="below_roofline",
+        title="Operators are far below what the device can do",
+        rank=view.rank,
+        place=f"{worst.operator} {worst.shapes}",
+        evidence=(
+            f"{len(rows)} kinds of operators reach less than {percent(BELOW_ROOF)} of the roofline",
+            f"the costliest: {percent(worst.roofline_ratio)}, {how}, {worst.reason}",
+            f"against achievable peaks of the {table.gpu}",
+        ),
+        fix="larger or batched operands, other kernels, fusion with the neighbours",
+        gain_low_ratio=0.5 * low,
+        gain_high_ratio=high,
+        confidence="low",
+    )
+    return Verdict((finding,))
+
+
+def _roofline(job: Job) -> tuple[RankView, Roofline, Gpu] | str:
+    """Of the first rank: all do the same. Text if it cannot be had."""
+    if not job.ranks:
+        return "no device activity"
+    view = job.ranks[0]
+    gpu = _gpu(view)
+    if gpu is None:
+        return "the GPU's model is not in the trace or not in the hardware table"
+    if not view.trace.detail.operators.kinds:
+        return "no shapes of operators (record_shapes=True)"
+    return view, roofline(view, view.trace.detail.operators, gpu), gpu
+
+
+def _is_misaligned(row: RooflineRow) -> bool:
+    """Types of 4 bytes and more have no such rule."""
+    sizes = [int(n) for text in row.shapes.split() for n in text.split("x")]
+    return row.peak in ("bf16", "fp16", "fp8") and any(size % 8 for size in sizes if size > 1)
+
+
+def _waves(view: RankView, units: int) -> list[tuple[str, int, float]]:
+    """Name, time and efficiency of the products whose last wave is mostly empty."""
+    grids = view.trace.detail.grids
+    blocks_of = dict(zip(grids.correlation.tolist(), grids.blocks.tolist(), strict=True))
+    names = view.trace.names
+    tiles = [_tile(name) for name in names]
+    found: dict[tuple[int, int], int] = {}
+    kernels = view.device.take(view.device.kind == Kind.KERNEL)
+    for name, correlation, length in zip(
+        kernels.name.tolist(),
+        kernels.correlation.tolist(),
+        kernels.duration_ns.tolist(),
+        strict=True,
+    ):
+        blocks = blocks_of.get(correlation, 0)
+        if tiles[name] and blocks:
+            found[name, blocks] = found.get((name, blocks), 0) + length
+    rows = []
+    for (name, blocks), total_ns in found.items():
+        at_once = units * (1 if tiles[name] >= 128 * 128 else 2)
+        waves = blocks / at_once if at_once else 1.0
+        efficiency = waves / ceil(waves)
+        if efficiency < WAVE_EFFICIENCY:
+            rows.append((names[name], total_ns, efficiency))
+    return rows
+
+
+def _tile(name: str) -> int:
+    """Elements of a block's tile; 0 for kernels without tiles or that place them themselves."""
+    if category(name) not in (Category.GEMM, Category.CONVOLUTION) or _PERSISTENT.search(name):
+        return 0
+    match = _TILE.search(name)
+    return int(match.group(1)) * int(match.group(2)) if match else 0
+
+
+def _gpu(view: RankView) -> Gpu | None:
+    return find_gpu(view.trace.devices[0]) if view.trace.devices else None

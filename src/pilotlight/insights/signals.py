@@ -1,0 +1,33 @@
+"""Counters of a rank by their names: those of docs/counters.md, after the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pilotlight.insights.rank import RankView
+from pilotlight.trace.trace import Float64, Trace
+
+
+def values(trace: Trace, name: str) -> Float64:
+    """All readings of `name` or `DEVICE name`, in the order of time; empty if there are none."""
+    wanted = np.fromiter(
+        (text == name or text.endswith(" " + name) for text in trace.names),
+        np.bool_,
+        len(trace.names),
+    )
+    rows = wanted[trace.counters.name]
+    order = np.argsort(trace.counters.time_ns[rows], kind="stable")
+    found: Float64 = trace.counters.value[rows][order]
+    return found
+
+
+def mean(view: RankView, name: str) -> float | None:
+    """None if nobody read it."""
+    found = values(view.trace, name)
+    return float(found.mean()) if len(found) else None
+
+
+def growth(view: RankView, name: str) -> float:
+    """Of a count: how much it grew while it was read."""
+    found = values(view.trace, name)
+    return float(found[-1] - found[0]) if len(found) > 1 else 0.0
