@@ -64,11 +64,13 @@ class Outcome:
 
 def shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:
     kind = {
-        "slow_link": "divided", "slow_nic": "deep", "stage_imbalance": "deep",
+        "slow_link": "divided", "slow_nic": "deeper", "stage_imbalance": "deep",
         "moe_skew": "experts", "launch": "data", "slow_network": "data", "length_imbalance": "data",
     }.get(fault) or str(random.choice(["data", "data", "deep", "divided", "experts"]))  # fmt: skip
     parallel: dict[str, int] = {"ranks": int(random.choice([4, 8, 16]))}
-    if kind == "deep":
+    if kind == "deeper":
+        parallel = {"ranks": 8, "pipeline": 4, "micro_batches": 8}
+    elif kind == "deep":
         parallel = {"ranks": int(random.choice([4, 8])), "pipeline": 4, "micro_batches": 8}
     elif kind == "divided":
         parallel = {"ranks": 16, "pipeline": 2, "tensor": 2, "micro_batches": 4}

@@ -273,3 +273,15 @@ def test_the_offload_export_is_bound_by_its_copies(shared_data: Path) -> None:
     assert first.rule == "A11"
     assert "Memcpy HtoD (Pinned -> Device)" in first.place
     assert first.gain_high_ratio > 0.9
+
+
+def test_no_two_rules_explain_each_other() -> None:
+    explains = {rule.identity: set(rule.explains) for rule in RULES}
+    for rule, others in explains.items():
+        assert others <= set(explains)
+        assert all(rule not in explains[other] for other in others)
+
+
+def test_the_whole_catalogue_of_forty_rules_is_there() -> None:
+    numbers = {rule.identity[:3] for rule in RULES}
+    assert numbers == {f"A{number:02}" for number in range(1, 41)}

@@ -8,18 +8,18 @@ from collections import defaultdict
 import numpy as np
 
 from pilotlight.insights.breakdown import kernel_times
-from pilotlight.insights.collective import Collectives
 from pilotlight.insights.finding import Finding, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.stage import stages_of
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import Float64, Kind
 
 STAGE_RATIO = 0.015
 STAGE_HIGH_RATIO = 0.05
 IMBALANCE_RATIO = 0.015
-LATE_SHARE = 0.6
+VARYING_SHARE = 0.5
 MIN_STEPS = 3
 EXPERT_RATIO = 0.015
 EXPERT_HIGH_RATIO = 0.30
@@ -33,7 +33,7 @@ def stage_imbalance(job: Job) -> Verdict:
     matched = job.collectives
     if matched is None or not matched.is_pair.any():
         return Verdict(missing="no transfers between stages that name the two ranks")
-    stages = _stages(job, matched)
+    stages = stages_of(job, matched)
     if len(stages) < 2:
         return Verdict(missing="fewer than two stages among the traced ranks")
     compute = step_compute(job)
@@ -79,12 +79,11 @@ def sample_imbalance(job: Job) -> Verdict:
         return Verdict(missing=f"needs {MIN_STEPS} steps or more")
     compute = step_compute(job)
     relative = compute / np.maximum(compute.mean(axis=0), 1.0)
+    all_ratio = _lost_ratio(job, compute, relative)
     # What a rank always has more is no matter of its samples.
     relative = relative / relative.mean(axis=1, keepdims=True)
-    last = np.bincount(relative.argmax(axis=0), minlength=len(compute)) / compute.shape[1]
-    lost = (relative.max(axis=0) - 1) * compute.mean(axis=0)
-    ratio = float(lost.sum()) / float(np.mean([view.steady_ns for view in job.ranks]))
-    if ratio < IMBALANCE_RATIO or last.max() >= LATE_SHARE or not _all_vary(relative):
+    ratio = _lost_ratio(job, compute, relative)
+    if ratio < max(IMBALANCE_RATIO, VARYING_SHARE * all_ratio) or not _all_vary(relative):
         return Verdict()
     worst = int(np.argmax(relative.max(axis=1)))
     most = float(relative.max(axis=0).mean()) - 1
@@ -157,32 +156,16 @@ def step_compute(job: Job) -> Float64:
     )
 
 
+def _lost_ratio(job: Job, compute: Float64, relative: Float64) -> float:
+    """The part of the time by which the slowest rank of each step is above the mean."""
+    lost = (relative.max(axis=0) - 1) * compute.mean(axis=0)
+    return float(lost.sum()) / float(np.mean([view.steady_ns for view in job.ranks]))
+
+
 def _all_vary(relative: Float64) -> bool:
     """Otherwise single steps of single ranks stand out: a spike, not the samples."""
     high = relative.max(axis=0) - 1
     return bool(np.median(high) > 0.3 * high.max())
-
-
-def _stages(job: Job, matched: Collectives) -> list[list[int]]:
-    """Columns of ranks with the same part of the model: they reduce gradients together, and hand
-    their results on to others. Tensor ranks that work on one stage have the same partners."""
-    number = {view.rank: column for column, view in enumerate(job.ranks)}
-    depth: dict[int, int] = {}
-    follows: dict[int, set[int]] = defaultdict(set)
-    for what in matched.what:
-        if what.is_pair:
-            source, _, target = what.group.removeprefix("pair ").partition(" to ")
-            if int(source) in number and int(target) in number:
-                follows[number[int(source)]].add(number[int(target)])
-    # Forward and backward both are pairs; lower ranks come first, as in all launchers.
-    columns = sorted({*follows, *(t for each in follows.values() for t in each)})
-    for column in columns:
-        before = [depth[s] for s in columns if column in follows[s] and s < column and s in depth]
-        depth[column] = max(before, default=-1) + 1
-    stages: dict[int, list[int]] = defaultdict(list)
-    for column, stage in depth.items():
-        stages[stage].append(column)
-    return [stages[stage] for stage in sorted(stages)]
 
 
 def _is_one_rank(compute: Float64, columns: list[int], excess_ns: float) -> bool:

@@ -25,7 +25,11 @@ COMPILES = re.compile(
     r"|xla.*compil|backend_compile|nvrtc",
     re.IGNORECASE,
 )
-SAVES = re.compile(r"checkpoint(?!ed|_wrapper|ing_function)|torch\.save|save_state", re.IGNORECASE)
+SAVES = re.compile(
+    r"torch\.save|dcp\.save|async_save|save_(?:checkpoint|state)|^checkpoint(?:$|[:\s])"
+    r"|checkpoint(?:er)?\.save",
+    re.IGNORECASE,
+)
 
 
 class Idle(str, Enum):

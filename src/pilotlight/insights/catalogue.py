@@ -34,7 +34,7 @@ def _elsewhere(missing: str) -> Callable[[Job], Verdict]:
     return lambda job: Verdict(missing=missing)
 
 
-_SLOW_RANK = ("A02", "A25", "A26", "A29")
+_SLOW_RANK = ("A02", "A25", "A26")
 
 RULES: tuple[Rule, ...] = (
     Rule("A01", "launch", host.launch_bound, explains=("A02", "A13", "A19")),

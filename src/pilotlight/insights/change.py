@@ -43,7 +43,9 @@ def _split(values: Float64, offset: int, random: np.random.Generator, found: lis
 def _change(values: Float64, random: np.random.Generator) -> int | None:
     if len(values) < 2 * LEAST_SEGMENT:
         return None
-    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(np.float64)
+    # Equal values share the mean of their ranks: otherwise their order would look like a trend.
+    _, place_of, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts + 1) / 2)[place_of.ravel()]
     ranks -= ranks.mean()
     strength = _strengths(ranks[np.newaxis])[0]
     place = int(strength.argmax())

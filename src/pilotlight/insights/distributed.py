@@ -7,6 +7,7 @@ import numpy as np
 from pilotlight.insights.collective import Collectives
 from pilotlight.insights.finding import Finding, Verdict, percent
 from pilotlight.insights.job import Job
+from pilotlight.insights.stage import stages_of
 from pilotlight.trace.interval import window
 from pilotlight.trace.trace import Float64
 
@@ -16,6 +17,7 @@ OVERLAP_SLOWDOWN_RATIO = 0.3
 LATE_SHARE = 0.6
 SKEW_RATIO = 0.015
 MIN_STEPS = 3
+SPREADS = 3.0
 
 
 def exposed_communication(job: Job) -> Verdict:
@@ -65,13 +67,18 @@ def straggler(job: Job) -> Verdict:
     if matched is None:
         return Verdict(missing="the ranks do not run the same collectives in the same order")
     waits = step_waits(job, matched)
+    deficits = _deficits(job, matched, waits)
     if not waits.sum():
         return Verdict()
-    worst = int(waits.sum(axis=1).argmin())
-    beyond = np.median(np.delete(waits, worst, axis=0), axis=0) - waits[worst]
+    means = deficits.mean(axis=1)
+    worst = int(means.argmax())
     usual = np.median(waits, axis=0)
-    share = float(np.where(waits.argmin(axis=0) == worst, usual, 0.0).sum() / max(1.0, usual.sum()))
-    ratio = float(beyond.sum()) / job.ranks[worst].steady_ns
+    late = deficits.argmax(axis=0) == worst
+    share = float(np.where(late, usual, 0.0).sum() / max(1.0, usual.sum()))
+    ratio = float(deficits[worst].sum()) / job.ranks[worst].steady_ns
+    spread = 1.4826 * float(np.median(np.abs(np.delete(means, worst))))
+    if means[worst] < SPREADS * spread:
+        return Verdict()
     if share < LATE_SHARE or ratio <= SKEW_RATIO:
         return Verdict()
     rank = matched.ranks[worst]
@@ -99,12 +106,25 @@ def straggler(job: Job) -> Verdict:
 
 
 def waiting_deficit(job: Job, column: int) -> float | None:
-    """The part of the time that the other ranks wait more than this one; None if not known."""
+    """The part of the time that its peers wait more than this rank; None if not known."""
     if job.collectives is None or len(job.ranks) < 2:
         return None
-    waits = step_waits(job, job.collectives)
-    beyond = np.median(np.delete(waits, column, axis=0), axis=0) - waits[column]
-    return float(beyond.sum()) / job.ranks[column].steady_ns
+    deficits = _deficits(job, job.collectives, step_waits(job, job.collectives))
+    return float(deficits[column].sum()) / job.ranks[column].steady_ns
+
+
+def _deficits(job: Job, matched: Collectives, waits: Float64) -> Float64:
+    """How much less each rank waits than its peers, by step. Stages of a pipeline wait differently
+    by design: there the peers are those with the same part of the model."""
+    found = np.zeros_like(waits)
+    stages = stages_of(job, matched)
+    peers_of = {column: columns for columns in stages for column in columns}
+    for column in range(len(waits)):
+        peers = [other for other in peers_of.get(column, range(len(waits))) if other != column]
+        if not peers:
+            peers = [other for other in range(len(waits)) if other != column]
+        found[column] = np.median(waits[peers], axis=0) - waits[column]
+    return found
 
 
 def step_waits(job: Job, matched: Collectives) -> Float64:

@@ -12,9 +12,9 @@ from pilotlight.model.hardware import find_gpu
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import Int64, Kind, UInt32
 
-LOADER_RATIO = 0.02
+LOADER_RATIO = 0.015
 LOADER_HIGH_RATIO = 0.15
-COPY_RATIO = 0.02
+COPY_RATIO = 0.015
 
 # Work that is moved off the critical path still shares cores, memory and links with what stays on
 # it, and slows that down by up to this part.

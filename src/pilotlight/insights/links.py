@@ -19,8 +19,8 @@ from pilotlight.trace.trace import Float64, Kind
 SLOW_LINK_RATIO = 0.8
 PCIE_TIME_RATIO = 0.10
 SMALL_BYTES = 1 << 20
-SMALL_VOLUME_RATIO = 0.20
-SMALL_EXPOSED_RATIO = 0.02
+SMALL_VOLUME_RATIO = 0.50
+SMALL_EXPOSED_RATIO = 0.05
 
 _ERRORS = (
     ("nvlink_crc_errors", "NVLink CRC errors"),

@@ -66,7 +66,8 @@ class Fault:
         if self.kind == "slow_link":
             return divided >= 3 and shape.data >= 2
         if self.kind == "slow_nic":
-            return shape.pipeline >= 3
+            # Two links of a rank stand out among five or more.
+            return shape.pipeline >= 3 and shape.data * shape.tensor * (shape.pipeline - 1) >= 5
         if self.kind == "stage_imbalance":
             return shape.pipeline >= 2
         if self.kind == "length_imbalance":

@@ -166,9 +166,11 @@ class Player:
         if source is not None:
             self._transfer(rank, source, rank.number, ("b", step, batch), RECEIVE_BACKWARD)
         last = batch == shape.micro_batches - 1
-        for layer in range(shape.layers // shape.pipeline):
+        layers = shape.layers // shape.pipeline
+        for layer in range(layers):
             self._layer(rank, step, shape.backward_ratio, "_backward")
-            if last and shape.data > 1 and (layer + 1) % shape.bucket_layers == 0:
+            full = (layer + 1) % shape.bucket_layers == 0 or layer == layers - 1
+            if last and shape.data > 1 and full:
                 self._gradients(rank, step, layer)
         if target is not None:
             self._transfer(rank, rank.number, target, ("b", step, batch), SEND_BACKWARD)
