@@ -77,14 +77,14 @@ class Player:
         for step in range(self.shape.steps):
             for rank in self.ranks:
                 self._step(rank, step)
-        ends_us, length_us = self.score.ends_us(), np.array(self.score.length_us)
+        begins_us, ends_us = self.score.times_us()
         return tuple(
             rank.tape.trace(
                 rank.number,
                 self.shape.ranks,
                 self.shape.gpu,
+                begins_us,
                 ends_us,
-                length_us,
                 self.effects.counters(rank.number) if self.shape.counters else {},
             )
             for rank in self.ranks

@@ -43,8 +43,9 @@ class Score:
         self._arrivals[number].append(arrival)
         return number
 
-    def ends_us(self) -> Float64:
-        """When each node ends."""
+    def times_us(self) -> tuple[Float64, Float64]:
+        """When each node begins and ends."""
+        begins: list[float] = [0.0] * len(self.length_us)
         ends: list[float] = [-1.0] * len(self.length_us)
         missing = {number: len(rows) for number, rows in self._arrivals.items()}
         meets: dict[int, list[int]] = {}
@@ -68,15 +69,17 @@ class Score:
                         begin = max(begin, end)
                     if begin < 0:
                         break
+                    begins[node] = begin
                     ends[node] = begin + self.length_us[node]
                     place += 1
                     for meeting in meets.get(node, ()):
                         missing[meeting] -= 1
                         if not missing[meeting]:
                             last = max(ends[row] for row in self._arrivals[meeting])
+                            begins[meeting] = last
                             ends[meeting] = last + self.length_us[meeting]
                 left -= place - places[rank]
                 places[rank] = place
             if left == before:
                 raise RuntimeError("the simulated ranks wait for each other in a circle")
-        return np.array(ends)
+        return np.array(begins), np.array(ends)

@@ -58,8 +58,8 @@ class Tape:
         rank: int,
         world_size: int,
         gpu: str,
+        begins_us: Float64,
         ends_us: Float64,
-        length_us: Float64,
         counters: dict[str, float],
     ) -> Trace:
         begin, end, kind, name, lane, correlation, size = (
@@ -68,7 +68,7 @@ class Tape:
 
         def time_ns(point: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Float64:
             node = point // 2
-            return np.rint(1000 * (ends_us[node] - np.where(point % 2, 0.0, length_us[node])))
+            return np.rint(1000 * np.where(point % 2, ends_us[node], begins_us[node]))
 
         start_ns = time_ns(begin).astype(np.int64)
         spans = Spans(
