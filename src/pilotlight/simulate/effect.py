@@ -61,7 +61,8 @@ class Effects:
         """Mean 1 over the ranks; the longest is as many times the mean as the fault says."""
         row = self._lengths[step]
         above = row / row.mean() - 1
-        return float(1 + (self.factor("length_imbalance") - 1) * above[rank] / above.max())
+        factor = 1 + (self.factor("length_imbalance") - 1) * above[rank] / above.max()
+        return max(0.2, float(factor))
 
     def _expert_factor(self, rank: int) -> float:
         """The tokens of a group are divided otherwise, not more."""

@@ -68,7 +68,8 @@ class Tape:
 
         def time_ns(point: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Float64:
             node = point // 2
-            return np.rint(1000 * np.where(point % 2, ends_us[node], begins_us[node]))
+            times: Float64 = np.where(point % 2, ends_us[node], begins_us[node])
+            return np.rint(1000 * times)
 
         start_ns = time_ns(begin).astype(np.int64)
         spans = Spans(

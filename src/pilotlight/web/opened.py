@@ -11,7 +11,7 @@ import numpy as np
 from pilotlight.analysis import Analysis
 from pilotlight.errors import NotFound, UsageError
 from pilotlight.insights.breakdown import Breakdown, kernel_times
-from pilotlight.insights.job import RankView
+from pilotlight.insights.rank import RankView
 from pilotlight.trace.trace import Int64, Trace, UInt8
 from pilotlight.web import answers
 from pilotlight.web.headline import headline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from pilotlight.errors import FormatError, UsageError
-from pilotlight.insights.job import RankView
+from pilotlight.insights.rank import RankView
 from pilotlight.insights.roofline import Roofline, roofline
 from pilotlight.model.hardware import Gpu, find_gpu, gpus
 from pilotlight.web import answers
