@@ -1,30 +1,17 @@
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
-import pytest
+import example
 
+from pilotlight.insights.breakdown import breakdown, timeline
+from pilotlight.trace.detail import Message
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.recorded import is_recording
 from pilotlight.trace.trace import Kind
 
 
-@pytest.fixture
-def example() -> ModuleType:
-    """The module that the tests of recordings write theirs with."""
-    path = Path(__file__).parents[1] / "recording" / "example.py"
-    if "example" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("example", path)
-        assert spec is not None and spec.loader is not None
-        sys.modules["example"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["example"])
-    return sys.modules["example"]
-
-
-def test_a_recording_is_read_as_a_trace(example: ModuleType, tmp_path: Path) -> None:
+def test_a_recording_is_read_as_a_trace(tmp_path: Path) -> None:
     process = example.Process(0)
     process.add("threads", 100, process.name("main"))
     process.add("spans", 100, process.name("forward"), 1, 0, 2_000, 500)
@@ -44,7 +31,41 @@ def test_a_recording_is_read_as_a_trace(example: ModuleType, tmp_path: Path) -> 
     assert list(trace.counters.value) == [0.5]
 
 
-def test_a_recording_of_nothing_is_one_problem(example: ModuleType, tmp_path: Path) -> None:
+def test_work_of_devices_is_read_with_its_launches_and_collectives(tmp_path: Path) -> None:
+    process = example.Process(0)
+    name = process.name
+    process.add("tracks", 3, name("stream 7"), 1, 2, 7)
+    process.add("launches", 100, name("cudaLaunchKernel"), 1, 0, 1_000, 50, 9, 0)
+    process.add("activities", 100, name("gemm"), 3, 1, 0, 1_200, 500, 9, -1, 0, 0, 0)
+    process.add("activities", 100, name("HtoD"), 3, 2, 0, 1_800, 100, 10, 4096, 0, 0, 0)
+    process.add("activities", 0, name("lost track"), 77, 1, 0, 2_000, 100, 0, -1, 0, 0, 0)
+    process.add(
+        "collectives", 100, name("all_reduce"), name("dp"), name("float"), 3, 8, 0, 3_000, 400,
+        100, 1 << 20, 5, 11,
+    )  # fmt: skip
+    (trace,) = read_traces([example.write_example(tmp_path / "recording", process)]).traces
+    kernels = trace.of_kind(Kind.KERNEL)
+    assert [trace.names[n] for n in kernels.name] == ["gemm", "lost track"]
+    lane = trace.lanes[kernels.lane[0]]
+    assert (lane.process, lane.thread, lane.name) == ("GPU 2", "7", "stream 7")
+    assert list(kernels.correlation) == [9, -1]
+    assert list(trace.of_kind(Kind.RUNTIME).correlation) == [9]
+    assert list(trace.of_kind(Kind.MEMCPY).bytes) == [4096]
+    assert [trace.names[n] for n in trace.of_kind(Kind.ANNOTATION).name] == ["all_reduce"]
+    assert trace.detail.messages.kinds == (Message("all_reduce", "dp", 8, 1 << 20),)
+    row = breakdown(trace, timeline(trace))
+    assert row.compute_ns == 600
+
+
+def test_kinds_of_ranges_are_kinds_of_spans(tmp_path: Path) -> None:
+    process = example.Process(0)
+    for kind in (1, 5, 10):
+        process.add("spans", 100, process.name(f"kind {kind}"), kind, 0, 1_000 * kind, 5)
+    (trace,) = read_traces([example.write_example(tmp_path / "recording", process)]).traces
+    assert list(trace.spans.kind) == [Kind.ANNOTATION, Kind.OPERATOR, Kind.RUNTIME]
+
+
+def test_a_recording_of_nothing_is_one_problem(tmp_path: Path) -> None:
     found = read_traces([example.write_example(tmp_path / "recording")])
     assert "without spans" in str(found.problems[0])
 

@@ -1,21 +1,40 @@
-"""Reads a recording of pilotlight: a trace for each process of the job that has steps or spans."""
+"""Reads a recording of pilotlight: a trace for each process of the job that did something."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pilotlight.errors import FormatError
-from pilotlight.recording.columns import Array
+from pilotlight.recording.columns import Columns
 from pilotlight.recording.gpu_windows import gpu_windows
+from pilotlight.recording.processes import Process
 from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import ActivityKind
+from pilotlight.trace.detail import Detail, Message, Messages
 from pilotlight.trace.problem import Problem
-from pilotlight.trace.recorded_gpu import analysed_window, device_spans
+from pilotlight.trace.recorded_gpu import analysed_window
 from pilotlight.trace.trace import NONE, Counters, Kind, Lane, Spans, Steps, Trace
 
 MANIFEST = "manifest.json"
-_GC = 2  # spans.kind in docs/recording.md
+_TABLES = ("spans", "activities", "launches", "collectives", "steps", "counters")
+_GC_NAME = "Python GC"
+
+# spans.kind of docs/recording.md.
+_SPAN_KINDS = {2: Kind.GC, 5: Kind.OPERATOR, 10: Kind.RUNTIME}
+# A graph that was timed as a whole occupies the device like a kernel.
+_ACTIVITY_KINDS = {
+    int(ActivityKind.KERNEL): Kind.KERNEL,
+    int(ActivityKind.GRAPH): Kind.KERNEL,
+    int(ActivityKind.MEMCPY): Kind.MEMCPY,
+    int(ActivityKind.MEMSET): Kind.MEMSET,
+    int(ActivityKind.SYNCHRONIZATION): Kind.SYNC,
+}
+_STREAM = 1
 
 
 def is_recording(path: Path) -> bool:
@@ -25,101 +44,189 @@ def is_recording(path: Path) -> bool:
 def read_recording(path: Path) -> tuple[Trace, ...]:
     """Raises FormatError if the folder is no recording; its warnings become problems."""
     recording = Recording.open(path)
-    spans, steps, counters = (recording.detail(table) for table in ("spans", "steps", "counters"))
-    texts = (*recording.names.texts, "Python GC")
-    span_names = recording.names.find(spans["process"], spans["name"])
-    counter_names = recording.names.find(counters["process"], counters["name"])
+    tables = {name: recording.detail(name) for name in _TABLES}
+    activities = tables["activities"]
+    work = np.isin(activities["kind"], list(_ACTIVITY_KINDS))
+    tables["activities"] = activities.where(work)
     gpu = {windows.process: windows for windows in gpu_windows(recording)}
     notes: list[Problem] = []
     traces = []
     for process in recording.processes:
         index = process.start.process
-        mine, my_steps = spans["process"] == index, steps["process"] == index
-        my_counters = counters["process"] == index
-        windows = gpu.get(index)
-        device = device_spans(recording, index, process.start.pid, 0)
-        if not (mine.any() or my_steps.any() or my_counters.any() or len(device.spans)):
+        mine = {name: table.where(table["process"] == index) for name, table in tables.items()}
+        if not any(table.rows for table in mine.values()):
             continue
-        threads, lane = np.unique(spans["thread"][mine], return_inverse=True)
-        collects = spans["kind"][mine] == _GC
-        name = np.where(collects, len(texts) - 1, span_names[mine])
-        none = np.full(int(mine.sum()), NONE, np.int64)
-        order = np.argsort(steps["start_ns"][my_steps], kind="stable")
-        device = device_spans(recording, index, process.start.pid, len(threads))
-        window = analysed_window(windows)
-        seen = _inside(window, steps["start_ns"][my_steps], steps["duration_ns"][my_steps])[order]
-        if window is not None and windows is not None:
-            text = (
-                f"process {index}: device records were on {windows.coverage_ratio:.0%} of the "
-                f"time; the longest such window is shown, {(window[1] - window[0]) / 1e6:.0f} ms "
-                f"with {int(seen.sum())} of {seen.size} steps"
-            )
-            notes.append(Problem(str(path), "", text))
-        world_size = process.start.identity.get("world_size")
-        traces.append(
-            Trace(
-                source=f"{path} process {index}",
-                format="recording",
-                rank=NONE if process.rank is None else process.rank,
-                world_size=world_size if type(world_size) is int else None,
-                devices=(),
-                names=texts,
-                lanes=tuple(
-                    Lane(
-                        str(process.start.pid),
-                        str(thread),
-                        recording.thread_names.get((index, int(thread)), ""),
-                    )
-                    for thread in threads
-                )
-                + device.lanes,
-                spans=_shown(
-                    window,
-                    Spans(
-                        spans["start_ns"][mine].astype(np.int64),
-                        spans["duration_ns"][mine].astype(np.int64),
-                        np.where(collects, Kind.GC, Kind.ANNOTATION).astype(np.uint8),
-                        name.astype(np.uint32),
-                        lane.astype(np.uint32),
-                        none,
-                        none,
-                    ),
-                    device.spans,
-                ),
-                counters=Counters(
-                    counters["time_ns"][my_counters].astype(np.int64),
-                    counter_names[my_counters].astype(np.uint32),
-                    counters["value"][my_counters].astype(np.float64),
-                ),
-                steps=Steps(
-                    *(
-                        steps[column][my_steps][order][seen].astype(np.int64)
-                        for column in ("step", "start_ns", "duration_ns")
-                    )
-                ),
-            )
-        )
+        trace = _Process(recording, process, mine).trace(f"{path} process {index}")
+        window = analysed_window(gpu.get(index))
+        if window is not None:
+            trace, note = _cut(trace, window, gpu[index].coverage_ratio)
+            notes.append(Problem(str(path), f"process {index}", note))
+        traces.append(trace)
     problems = (*(Problem(str(path), "", text) for text in recording.warnings), *notes)
     if not traces:
-        raise FormatError(f"{path}: a recording without spans, steps and counters")
-    if problems:
-        first = traces[0]
-        traces[0] = Trace(**{**first.__dict__, "problems": problems})
-    return tuple(traces)
+        raise FormatError(f"{path}: a recording without spans, steps, counters and activities")
+    return (replace(traces[0], problems=problems), *traces[1:])
 
 
-def _shown(window: tuple[int, int] | None, first: Spans, second: Spans) -> Spans:
-    """Both together, as far as they lie in the window."""
-    columns = ("start_ns", "duration_ns", "kind", "name", "lane", "correlation", "bytes")
-    spans = Spans(
-        *(np.concatenate((getattr(first, name), getattr(second, name))) for name in columns)
+def _cut(trace: Trace, window: tuple[int, int], coverage_ratio: float) -> tuple[Trace, str]:
+    """The spans and steps that lie in the window, and what to say about it."""
+    begin, end = window
+    spans, steps = trace.spans, trace.steps
+    inside = (spans.start_ns >= begin) & (spans.end_ns <= end)
+    seen = (steps.start_ns >= begin) & (steps.start_ns + steps.duration_ns <= end)
+    columns = (steps.number, steps.start_ns, steps.duration_ns)
+    shown = replace(
+        trace, spans=spans.take(inside), steps=Steps(*(column[seen] for column in columns))
     )
-    return spans.take(_inside(window, spans.start_ns, spans.duration_ns))
+    note = (
+        f"device records were on {coverage_ratio:.0%} of the time; the longest such window is"
+        f" shown, {(end - begin) / 1e6:.0f} ms with {int(seen.sum())} of {seen.size} steps"
+    )
+    return shown, note
 
 
-def _inside(window: tuple[int, int] | None, start_ns: Array, duration_ns: Array) -> Array:
-    everything: Array = np.ones(start_ns.size, bool)
-    if window is None:
-        return everything
-    inside: Array = (start_ns >= window[0]) & (start_ns + duration_ns <= window[1])
-    return inside
+class _Process:
+    def __init__(self, recording: Recording, process: Process, tables: dict[str, Columns]) -> None:
+        self.recording = recording
+        self.process = process
+        self.tables = tables
+        self.lanes: dict[Lane, int] = {}
+        self.texts = (*recording.names.texts, _GC_NAME)
+
+    def trace(self, source: str) -> Trace:
+        pieces = (self._spans(), self._activities(), self._launches(), self._collectives())
+        columns = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        world_size = self.process.start.identity.get("world_size")
+        rank = self.process.rank
+        return Trace(
+            source=source,
+            format="recording",
+            rank=NONE if rank is None else rank,
+            world_size=world_size if type(world_size) is int else None,
+            devices=(),
+            names=self.texts,
+            spans=Spans(*columns),
+            lanes=tuple(self.lanes),
+            counters=self._counters(),
+            steps=self._steps(),
+            detail=Detail(messages=self._messages()),
+        )
+
+    def _names(self, table: str, column: str = "name") -> NDArray[Any]:
+        rows = self.tables[table]
+        return self.recording.names.find(rows["process"], rows[column])
+
+    def _spans(self) -> tuple[NDArray[Any], ...]:
+        rows = self.tables["spans"]
+        kind = _mapped(rows["kind"], _SPAN_KINDS, Kind.ANNOTATION)
+        name = np.where(kind == Kind.GC, len(self.texts) - 1, self._names("spans"))
+        return self._columns("spans", kind, name, self._threads("spans"))
+
+    def _activities(self) -> tuple[NDArray[Any], ...]:
+        rows = self.tables["activities"]
+        kind = _mapped(rows["kind"], _ACTIVITY_KINDS, Kind.OTHER)
+        number_of: dict[int, int] = {}
+        tracks = self.recording.detail("tracks")
+        tracks = tracks.where(tracks["process"] == self.process.start.process)
+        names = self.recording.names.find(tracks["process"], tracks["name"])
+        for track, sort, device, stream, name in zip(
+            *(tracks[key].tolist() for key in ("id", "kind", "device", "stream")),
+            names.tolist(),
+            strict=True,
+        ):
+            title = self.texts[name]
+            thread = str(stream) if sort == _STREAM else title
+            number_of[track] = self._lane(Lane(f"GPU {device}", thread, title))
+        lane = np.zeros(len(rows["track"]), np.int64)
+        for track in np.unique(rows["track"], return_index=True)[0].tolist():
+            if track not in number_of:
+                number_of[track] = self._lane(Lane("device", str(track)))
+            lane[rows["track"] == track] = number_of[track]
+        return self._columns("activities", kind, self._names("activities"), lane)
+
+    def _launches(self) -> tuple[NDArray[Any], ...]:
+        kind = np.full(len(self.tables["launches"]["name"]), Kind.RUNTIME)
+        return self._columns("launches", kind, self._names("launches"), self._threads("launches"))
+
+    def _collectives(self) -> tuple[NDArray[Any], ...]:
+        """Each group of ranks has a lane: operations overlap what their thread does."""
+        rows = self.tables["collectives"]
+        kind = np.full(len(rows["name"]), Kind.ANNOTATION)
+        groups, place = np.unique(self._names("collectives", "group"), return_inverse=True)
+        numbers = [self._lane(Lane("collectives", self.texts[group])) for group in groups.tolist()]
+        lane = np.array(numbers, np.int64)[place] if numbers else place
+        return self._columns("collectives", kind, self._names("collectives"), lane)
+
+    def _columns(
+        self, table: str, kind: NDArray[Any], name: NDArray[Any], lane: NDArray[Any]
+    ) -> tuple[NDArray[Any], ...]:
+        rows = self.tables[table]
+        none = np.full(len(name), NONE, np.int64)
+        correlation, size = none, none
+        if "correlation" in rows.arrays:
+            given = rows["correlation"].astype(np.int64)
+            correlation = np.where(given > 0, given, NONE)
+        if "bytes" in rows.arrays:
+            size = np.where(rows["bytes"] > 0, rows["bytes"], NONE)
+        return (
+            rows["start_ns"].astype(np.int64),
+            rows["duration_ns"].astype(np.int64),
+            kind.astype(np.uint8),
+            name.astype(np.uint32),
+            lane.astype(np.uint32),
+            correlation,
+            size.astype(np.int64),
+        )
+
+    def _threads(self, table: str) -> NDArray[Any]:
+        """The lane of each row, by its thread."""
+        threads, place = np.unique(self.tables[table]["thread"], return_inverse=True)
+        start = self.process.start
+        numbers = []
+        for thread in threads.tolist():
+            title = self.recording.thread_names.get((start.process, thread), "")
+            numbers.append(self._lane(Lane(str(start.pid), str(thread), title)))
+        return np.array(numbers, np.int64)[place] if numbers else place
+
+    def _lane(self, lane: Lane) -> int:
+        return self.lanes.setdefault(lane, len(self.lanes))
+
+    def _messages(self) -> Messages:
+        rows = self.tables["collectives"]
+        kinds: dict[Message, int] = {}
+        correlations, numbers = [], []
+        columns = (rows[key].tolist() for key in ("correlation", "world_size", "bytes"))
+        for name, group, correlation, size, count in zip(
+            self._names("collectives").tolist(),
+            self._names("collectives", "group").tolist(),
+            *columns,
+            strict=True,
+        ):
+            if not 0 < correlation < 1 << 63:
+                continue
+            message = Message(self.texts[name], self.texts[group], size, max(0, count))
+            correlations.append(correlation)
+            numbers.append(kinds.setdefault(message, len(kinds)))
+        return Messages(np.array(correlations, np.int64), np.array(numbers, np.int64), tuple(kinds))
+
+    def _counters(self) -> Counters:
+        rows = self.tables["counters"]
+        return Counters(
+            rows["time_ns"].astype(np.int64),
+            self._names("counters").astype(np.uint32),
+            rows["value"].astype(np.float64),
+        )
+
+    def _steps(self) -> Steps:
+        rows = self.tables["steps"]
+        order = np.argsort(rows["start_ns"], kind="stable")
+        columns = (rows[key][order].astype(np.int64) for key in ("step", "start_ns", "duration_ns"))
+        return Steps(*columns)
+
+
+def _mapped(values: NDArray[Any], kinds: dict[int, Kind], otherwise: Kind) -> NDArray[Any]:
+    table: NDArray[Any] = np.full(256, otherwise, np.uint8)
+    for value, kind in kinds.items():
+        table[value] = kind
+    found: NDArray[Any] = table[values]
+    return found
