@@ -108,15 +108,16 @@ class Analysis:
 
 def analyze(
     paths: str | Path | Sequence[str | Path],
-    processes: int = 1,
-    progress: Callable[[Path], None] = lambda path: None,
+    progress: Callable[[int], None] = lambda count_bytes: None,
+    memory_bytes: int | None = None,
 ) -> Analysis:
     """Reads traces as the ranks of one job and diagnoses it.
 
     What is wrong with the input is in `problems`; only a path that does not exist raises.
     """
     chosen = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    found = read_traces([Path(path) for path in chosen], processes, progress)
+    files = [Path(path) for path in chosen]
+    found = read_traces(files, progress=progress, memory_bytes=memory_bytes)
     job = job_of(found.traces)
     return Analysis(job, diagnose(job, (*RULES, *plugin_rules())), found.problems)
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.trace.kineto import read_kineto
-from pilotlight.trace.perfetto_writer import nested_rows, write_perfetto
+from pilotlight.trace.nested import nested_rows
+from pilotlight.trace.perfetto_writer import write_perfetto
 from pilotlight.trace.protobuf import fields, text
 from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Trace

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Analyze:
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("paths", nargs="+", type=Path, help="files or folders, one job")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
+        add_memory(parser)
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
         parser.add_argument("--serve", action="store_true", help="show it in the browser")
         parser.add_argument("--port", type=int, default=0, help="for --serve; any free one if 0")
@@ -39,8 +40,8 @@ class Analyze:
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.analysis import analyze
 
-        with _Progress(quiet=args.json) as progress:
-            found = analyze(args.paths, os.cpu_count() or 1, progress.show)
+        with ReadingBar(args.paths, quiet=args.json) as bar:
+            found = analyze(args.paths, bar.advance, args.memory)
         for problem in found.problems:
             print(f"pilotlight analyze: {problem}", file=sys.stderr)
         if args.html:
@@ -84,27 +85,6 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
         webbrowser.open(address)
     serve_library(library, bound)
     return 0
-
-
-class _Progress:
-    """A line on the terminal for each file that was read, gone at the end."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._shown = sys.stderr.isatty() and not quiet
-        self._count = 0
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown and self._count:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def show(self, path: Path) -> None:
-        self._count += 1
-        if self._shown:
-            line = f"\r\x1b[K{self._count} files read, {path.name}"
-            print(line, end="", file=sys.stderr, flush=True)
 
 
 def _print(found: Analysis) -> None:

@@ -6,10 +6,11 @@ import argparse
 import dataclasses
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pilotlight.cli.reading import ReadingBar, add_memory
 
 if TYPE_CHECKING:
     from pilotlight.insights.difference import Change, Difference
@@ -33,6 +34,7 @@ class Diff:
             metavar="METRIC>N%",
             help="exit with 1 if a part of the step grew by more, and not by noise",
         )
+        add_memory(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -41,7 +43,12 @@ class Diff:
         from pilotlight.trace.reader import read_traces
 
         limits = [parse_limit(text) for text in args.fail_if]
-        sets = [read_traces([path], os.cpu_count() or 1) for path in (args.before, args.after)]
+        paths = (args.before, args.after)
+        with ReadingBar(paths, quiet=args.json) as bar:
+            sets = [
+                read_traces([path], progress=bar.advance, memory_bytes=args.memory)
+                for path in paths
+            ]
         problems = [problem for each in sets for problem in each.problems]
         for problem in problems:
             print(f"pilotlight diff: {problem}", file=sys.stderr)

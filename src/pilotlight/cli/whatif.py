@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import sys
 from pathlib import Path
 
+from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import FormatError, UsageError
 
 
@@ -34,6 +34,7 @@ class Whatif:
             "--kernel", action="append", default=[], metavar="REGEX=FACTORx", help="scale kernels"
         )
         parser.add_argument("--gpu", metavar="NAME", help="as if on this GPU")
+        add_memory(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -54,7 +55,8 @@ def _recorded(args: argparse.Namespace) -> int:
     scales = [parse_scale(text) for text in args.kernel]
     if "straggler" in args.remove:
         raise UsageError("--remove straggler needs operation rows (.parquet)")
-    found = read_traces([args.path], os.cpu_count() or 1)
+    with ReadingBar([args.path], quiet=args.json) as bar:
+        found = read_traces([args.path], progress=bar.advance, memory_bytes=args.memory)
     for problem in found.problems:
         print(f"pilotlight whatif: {problem}", file=sys.stderr)
     job = job_of(found.traces)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pilotlight import _scan
 from pilotlight.capture.manifest import Captured
 from pilotlight.errors import FormatError, NotFound
 from pilotlight.trace.block import BlockFile, Source, Truncated, ahead, expanded
 from pilotlight.trace.captured import captured_files, is_capture, placed
 from pilotlight.trace.kineto import read_kineto
+from pilotlight.trace.memory import available_bytes
 from pilotlight.trace.nsys import is_nsys, read_nsys
 from pilotlight.trace.perfetto import SUFFIXES as PERFETTO_SUFFIXES
 from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
@@ -50,16 +53,21 @@ class FileResult:
 def read_traces(
     paths: Sequence[Path],
     workers: int = os.cpu_count() or 1,
-    progress: Callable[[Path], None] = lambda path: None,
+    progress: Callable[[int], None] = lambda count_bytes: None,
+    memory_bytes: int | None = None,
 ) -> TraceSet:
-    """Every rank that can be read, and a problem for each file or place that cannot."""
+    """Every rank that can be read, and a problem for each file or place that cannot.
+
+    `progress` is told, from any thread, how many bytes of the files more were read. Columns of JSON
+    traces beyond `memory_bytes` go to files without a name; half of the free memory if None.
+    """
+    if memory_bytes is None:
+        memory_bytes = available_bytes() // 2
+    _scan.set_budget(memory_bytes, tempfile.gettempdir())
     files, problems, captured = _files(paths)
-    results: list[FileResult] = []
     # The scanner and the inflater let other threads run.
     with ThreadPoolExecutor(max(1, min(len(files), workers))) as pool:
-        for path, result in zip(files, pool.map(read_file, files), strict=True):
-            results.append(result)
-            progress(path)
+        results = list(pool.map(lambda path: read_file(path, progress), files))
     traces = [
         placed(trace, captured[path]) if path in captured else trace
         for path, result in zip(files, results, strict=True)
@@ -70,7 +78,7 @@ def read_traces(
     return TraceSet(kept, (*problems, *rank_problems))
 
 
-def read_file(path: Path) -> FileResult:
+def read_file(path: Path, progress: Callable[[int], None] = lambda count_bytes: None) -> FileResult:
     """The traces of one file; never raises for what the file contains."""
     name = str(path)
     try:
@@ -89,11 +97,25 @@ def read_file(path: Path) -> FileResult:
             for start, text in _OTHER_MAGIC.items():
                 if magic.startswith(start):
                     raise FormatError(f"{name}: byte 0: {text}")
-            return _read_stream(file, name, os.fstat(file.fileno()).st_size)
+            size_bytes = os.fstat(file.fileno()).st_size
+            return _read_stream(_Told(file, progress), name, size_bytes)
     except FormatError as error:
         return FileResult((), (_problem(name, str(error)),))
     except OSError as error:
         return FileResult((), (Problem(name, "", error.strerror or str(error)),))
+
+
+class _Told:
+    """A file that tells how much of it was read."""
+
+    def __init__(self, file: Source, progress: Callable[[int], None]) -> None:
+        self._file = file
+        self._progress = progress
+
+    def read(self, size: int, /) -> bytes:
+        block = self._file.read(size)
+        self._progress(len(block))
+        return block
 
 
 def read_sqlite(path: Path) -> tuple[Trace, ...]:
