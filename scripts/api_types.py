@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pilotlight.collector.read import QUESTIONS
 from pilotlight.web import answers
 
 FILE = Path(__file__).resolve().parent.parent / "ui" / "src" / "data" / "types.ts"
@@ -28,12 +29,16 @@ def main() -> int:
 
 
 def _interfaces() -> list[str]:
-    structs = [
+    known: list[Any] = [
         item
         for _, item in inspect.getmembers(answers, inspect.isclass)
         if issubclass(item, msgspec.Struct) and item is not msgspec.Struct
     ]
-    _, components = msgspec.json.schema_components(structs, ref_template="{name}")
+    # What the collector itself answers, which the page asks for as well.
+    known += [question.result for question in QUESTIONS]
+    _, components = msgspec.json.schema_components(
+        known, ref_template="{name}", schema_hook=lambda kind: {"title": "anything"}
+    )
     return [_interface(name, schema) for name, schema in components.items()]
 
 
@@ -55,9 +60,10 @@ def _type(schema: dict[str, Any]) -> str:
     if kind == "null":
         return "null"
     if kind == "array":
-        return f"({_type(schema['items'])})[]"
+        inner = _type(schema["items"])
+        return f"({inner})[]" if "|" in inner else f"{inner}[]"
     if kind == "object":
-        return f"Record<string, {_type(schema['additionalProperties'])}>"
+        return f"Record<string, {_type(schema.get('additionalProperties', {}))}>"
     return _PLAIN[str(kind)] if kind else "unknown"
 
 

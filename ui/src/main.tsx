@@ -5,24 +5,53 @@ import { useEffect, useState } from "preact/hooks";
 import { parse, useAddress, write } from "./data/address";
 import { SourceContext } from "./data/load";
 import { fileSource, inlined, server } from "./data/source";
-import { Keys } from "./parts/Keys";
+import type { About } from "./data/types";
+import { AgentsPage } from "./pages/Agents";
+import { CapturesPage } from "./pages/Captures";
+import { ComparePage } from "./pages/Compare";
+import { FleetPage } from "./pages/Fleet";
+import { JobPage } from "./pages/Job";
+import { Login } from "./pages/Login";
 import { ReportPage } from "./pages/Report";
 import { RooflinePage } from "./pages/RooflineChart";
 import { TracePage } from "./pages/TracePage";
+import { Empty } from "./parts/parts";
+import { Keys } from "./parts/Keys";
 
 const file = inlined();
 const source = file ? fileSource(file) : server;
 
 function Routed({ path }: { path: string[] }) {
   const [kind = "", id = "0", view = ""] = path;
-  if (kind === "report") return <ReportPage />;
-  if (kind === "roofline") return <RooflinePage />;
-  return <TracePage id={id} view={view} base={["trace", id]} />;
+  switch (kind) {
+    case "": return <FleetPage />;
+    case "job": return <JobPage key={id} name={id} view={view} />;
+    case "compare": return <ComparePage />;
+    case "captures": return <CapturesPage />;
+    case "agents": return <AgentsPage />;
+    case "report": return <ReportPage />;
+    case "roofline": return <RooflinePage />;
+    case "trace": return <TracePage key={id} id={id} view={view} base={["trace", id]} />;
+    default: return <Empty title="There is no such page">The address may be cut off. <a href={write([])}>To the start</a></Empty>;
+  }
+}
+
+const PAGES: [string, string][] = [["", "fleet"], ["compare", "compare"], ["captures", "captures"], ["agents", "agents"]];
+
+// What the server is: a collector has a fleet, `analyze --serve` has traces only.
+async function kindOfServer(): Promise<"collector" | "viewer" | "locked"> {
+  if (file) return "viewer";
+  const response = await fetch("api/about", { credentials: "same-origin" });
+  if (response.status === 401 || response.status === 403) return "locked";
+  return ((await response.json()) as About).kind === "collector" ? "collector" : "viewer";
 }
 
 function Page() {
   const { path } = useAddress();
   const [keys, setKeys] = useState(false);
+  const [kind, setKind] = useState<"collector" | "viewer" | "locked" | null>(file ? "viewer" : null);
+  const look = () => { kindOfServer().then(setKind, () => setKind("viewer")); };
+  useEffect(() => { if (kind === null) look(); }, []);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
@@ -34,13 +63,17 @@ function Page() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, [keys]);
+  const here = path.length ? path : parse(file?.page ?? (kind === "viewer" ? "#/trace/0" : "#/")).path;
+  useEffect(() => { if (!file) document.title = [here[1], here[2], "pilotlight"].filter(Boolean).join(" · "); }, [here.join("/")]);
   return (
     <SourceContext.Provider value={source}>
       <div class="page">
         <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>to the content</a>
-        <nav class="top" aria-label="main"><a class="name" href={write([])}>pilotlight</a><span class="end">Press <kbd>?</kbd> for the keys</span></nav>
+        <nav class="top" aria-label="main"><a class="name" href={write([])}>pilotlight</a>
+          {kind === "collector" && PAGES.map(([key, text]) => <a href={write(key ? [key] : [])} aria-current={(here[0] ?? "") === key ? "page" : undefined}>{text}</a>)}
+          <span class="end">Press <kbd>?</kbd> for the keys</span></nav>
         {keys && <Keys onClose={() => setKeys(false)} />}
-        <main id="content" tabIndex={-1}><Routed path={path.length ? path : parse(file?.page ?? "#/").path} /></main>
+        <main id="content" tabIndex={-1}>{kind === "locked" ? <Login done={look} /> : kind === null ? null : <Routed path={here} />}</main>
         {file && <footer>Made by pilotlight {file.version}; this file needs no network.</footer>}
       </div>
     </SourceContext.Provider>

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pilotlight.store.queries import Attempt, FindingRow, JobRow, RankRow, Waste
+
 
 class Row(Struct, frozen=True):
     """A row of the timeline; `depth` is its nesting below the first row of its lane."""
@@ -90,7 +92,7 @@ class Kernel(Struct, frozen=True):
     median_ns: int
 
 
-class Series(Struct, frozen=True):
+class CounterLine(Struct, frozen=True):
     """A counter; of many values the least and the greatest of each stretch."""
 
     rank: int
@@ -112,7 +114,7 @@ class Trace(Struct, frozen=True):
     findings: list[Finding]
     not_checked: list[NotChecked]
     kernels: list[Kernel]
-    counters: list[Series]
+    counters: list[CounterLine]
     problems: list[str]
 
 
@@ -184,3 +186,132 @@ class Roofline(Struct, frozen=True):
     rows: list[RooflineRow]
     peaks: list[Peak]
     missing: str = ""
+
+
+class GpuNow(Struct, frozen=True):
+    """Means of the last minutes; None where nothing was measured."""
+
+    gpu: int
+    busy_ratio: float | None = None
+    temperature_c: float | None = None
+    clock_mhz: float | None = None
+    throttle_ratio: float | None = None
+
+
+class Node(Struct, frozen=True):
+    node: str
+    cluster: str
+    state: str
+    jobs: list[str]
+    open_findings: int
+    gpus: list[GpuNow]
+
+
+class FleetJob(Struct, frozen=True):
+    """`trend_ns` is the mean step in equal parts of the time asked for; `change_ratio` compares its
+    last part with those before. Lost hours are step time that was no compute."""
+
+    job: str
+    cluster: str
+    state: str
+    started_ns: int
+    updated_ns: int
+    ranks: int
+    nodes: int
+    attempts: int
+    step_ns: int | None
+    change_ratio: float | None
+    trend_ns: list[float | None]
+    parts_ns: dict[str, int]
+    open_findings: int
+    worst_finding: str
+    worst_gain_ratio: float | None
+    gpu_hours: float
+    lost_hours: float | None
+    lost_by_cause_hours: dict[str, float]
+    records_lost: int
+
+
+class Fleet(Struct, frozen=True):
+    now_ns: int
+    from_ns: int
+    to_ns: int
+    headline: str
+    jobs: list[FleetJob]
+    nodes: list[Node]
+    is_partial: bool
+
+
+class Event(Struct, frozen=True):
+    """`kind` is start, restart, finding or capture."""
+
+    time_ns: int
+    kind: str
+    text: str
+
+
+class Job(Struct, frozen=True):
+    """`step_ns` is the mean of the last ten minutes, `earlier_step_ns` of the day before them."""
+
+    now_ns: int
+    headline: str
+    row: JobRow
+    attempt: int
+    attempts: list[Attempt]
+    facts: dict[str, object]
+    quantiles_ns: dict[str, int]
+    waste: Waste
+    losses: dict[str, int]
+    step_ns: float | None
+    earlier_step_ns: float | None
+    first_step: int
+    last_step: int
+    first_step_ns: int
+    last_step_ns: int
+    ranks: list[RankRow]
+    findings: list[FindingRow]
+    events: list[Event]
+    is_partial: bool
+
+
+class Side(Struct, frozen=True):
+    job: str
+    from_ns: int
+    to_ns: int
+    steps: int
+
+
+class Difference(Struct, frozen=True):
+    """Nanoseconds a step."""
+
+    what: str
+    before_ns: float
+    after_ns: float
+
+
+class FactChange(Struct, frozen=True):
+    name: str
+    before: str
+    after: str
+
+
+class Comparison(Struct, frozen=True):
+    """`noise_probability`: how often chance alone makes such a difference; None: too few steps."""
+
+    headline: str
+    before: Side
+    after: Side
+    noise_probability: float | None
+    is_noise: bool | None
+    step: Difference
+    parts: list[Difference]
+    kernels: list[Difference]
+    facts: list[FactChange]
+    is_partial: bool
+
+
+class About(Struct, frozen=True):
+    """`kind` is collector or viewer."""
+
+    kind: str
+    version: str

@@ -29,6 +29,9 @@ class Library:
     def add(self, identity: str, title: str, paths: list[Path]) -> None:
         self._traces[identity] = (title, paths)
 
+    def has(self, identity: str) -> bool:
+        return identity in self._traces
+
     def keep(self, opened: OpenTrace) -> None:
         """Adds a trace that is open already."""
         self.add(opened.identity, opened.title, opened.paths)

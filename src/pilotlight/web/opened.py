@@ -239,7 +239,7 @@ class OpenTrace:
                 )
         return sorted(merged.values(), key=lambda row: -row.total_ns)[:KERNELS_LISTED]
 
-    def _counters(self) -> list[answers.Series]:
+    def _counters(self) -> list[answers.CounterLine]:
         series = []
         for trace in self.analysis.job.traces[:8]:
             counters = trace.counters
@@ -249,7 +249,7 @@ class OpenTrace:
                 rows = rows[_thinned(counters.value[rows])]
                 times = (counters.time_ns[rows] - self.extent.start_ns).tolist()
                 values = np.nan_to_num(counters.value[rows]).tolist()
-                series.append(answers.Series(trace.rank, trace.names[name], times, values))
+                series.append(answers.CounterLine(trace.rank, trace.names[name], times, values))
         return series
 
 

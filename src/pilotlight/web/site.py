@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from importlib.resources import files
 
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pilotlight import __version__
+from pilotlight.web import answers
+from pilotlight.web.reply import json
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -26,6 +30,15 @@ _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _NAMES = ("index.html", "assets/page.js", "assets/page.css")
 
 
+def about_route(kind: str) -> Route:
+    """What the page is served by: a collector, or a viewer of traces."""
+
+    async def answer(request: Request) -> Response:
+        return json(answers.About(kind, __version__))
+
+    return Route("/api/about", answer, methods=["GET"])
+
+
 def page_routes() -> list[Route]:
     """The page at / and its two files beside it."""
     return [_file_route(name) for name in _NAMES]
@@ -34,22 +47,26 @@ def page_routes() -> list[Route]:
 def _file_route(name: str) -> Route:
     data = (files("pilotlight.web") / "page" / name).read_bytes()
     tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+    small = gzip.compress(data, 9, mtime=0)
     kind = _KINDS["." + name.rsplit(".", 1)[1]]
 
     async def answer(request: Request) -> Response:
-        headers = {"etag": tag, "cache-control": "no-cache"}
+        headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}
+        headers |= {name.decode(): value.decode() for name, value in HEADERS}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(small, media_type=kind, headers={**headers, "content-encoding": "gzip"})
         return Response(data, media_type=kind, headers=headers)
 
     return Route("/" if name == "index.html" else f"/{name}", answer, methods=["GET"])
 
 
 class Guarded:
-    """Adds HEADERS, compresses, and keeps answers of the API out of caches."""
+    """Adds HEADERS and keeps answers of the API out of caches."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = GZipMiddleware(app, minimum_size=1024, compresslevel=5)
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,7 +14,6 @@ from pilotlight.errors import UsageError
 from pilotlight.trace.perfetto_writer import write_perfetto
 from pilotlight.web.library import Library
 from pilotlight.web.reply import arrow, json, number, optional_number, protected
-from pilotlight.web.table import MEDIA_TYPE
 
 LONGEST_QUERY = 200
 PERFETTO_SPANS = 5_000_000
@@ -23,22 +21,22 @@ PERFETTO_SPANS = 5_000_000
 Handler = Callable[[Request], Response]
 
 
-def trace_routes(library: Library) -> list[Route]:
-    """Below /api; answers are computed on threads, the loop stays free."""
+def trace_routes(library_of: Callable[[Request], Library]) -> list[Route]:
+    """Below /api; `library_of` says which traces the one who asks may see."""
 
     def names(request: Request) -> Response:
-        return json(library.names())
+        return json(library_of(request).names())
 
     def trace(request: Request) -> Response:
-        return json(library.open(request.path_params["id"]).answer)
+        return json(library_of(request).open(request.path_params["id"]).answer)
 
     def tile(request: Request) -> Response:
         place = request.path_params
-        opened = library.open(place["id"])
+        opened = library_of(request).open(place["id"])
         return arrow(opened.tile(place["rank"], place["level"], place["index"]))
 
     def flame(request: Request) -> Response:
-        opened = library.open(request.path_params["id"])
+        opened = library_of(request).open(request.path_params["id"])
         to_ns = optional_number(request, "to")
         found = opened.icicle(
             number(request, "rank", 0),
@@ -51,11 +49,11 @@ def trace_routes(library: Library) -> list[Route]:
         text = request.query_params.get("q", "").strip()
         if not text or len(text) > LONGEST_QUERY:
             raise UsageError(f"q: 1 to {LONGEST_QUERY} characters to look for")
-        opened = library.open(request.path_params["id"])
+        opened = library_of(request).open(request.path_params["id"])
         return json(opened.search(text, optional_number(request, "rank")))
 
     def totals(request: Request) -> Response:
-        opened = library.open(request.path_params["id"])
+        opened = library_of(request).open(request.path_params["id"])
         rows = [part for part in request.query_params.get("rows", "").split(",") if part]
         if not all(part.isdecimal() and len(part) < 7 for part in rows):
             raise UsageError("rows: numbers with commas between them")
@@ -64,12 +62,12 @@ def trace_routes(library: Library) -> list[Route]:
         return json(opened.totals(number(request, "rank", 0), low, high, [int(r) for r in rows]))
 
     def roofline(request: Request) -> Response:
-        opened = library.open(request.path_params["id"])
+        opened = library_of(request).open(request.path_params["id"])
         gpu = request.query_params.get("gpu")
         return json(opened.roofline(optional_number(request, "rank"), gpu))
 
     def perfetto(request: Request) -> Response:
-        opened = library.open(request.path_params["id"])
+        opened = library_of(request).open(request.path_params["id"])
         traces = opened.analysis.job.traces
         if sum(len(trace.spans) for trace in traces) > PERFETTO_SPANS:
             raise UsageError("too large to convert here: use `pilotlight convert`")
@@ -81,8 +79,9 @@ def trace_routes(library: Library) -> list[Route]:
         return Response(data, media_type="application/octet-stream", headers=name)
 
     def route(path: str, handler: Handler) -> Route:
-        async def answer(request: Request) -> Response:
-            return await run_in_threadpool(protected, handler, request)
+        # Not async: Starlette runs it on a thread of its own, and the loop stays free.
+        def answer(request: Request) -> Response:
+            return protected(handler, request)
 
         return Route(f"/api/traces{path}", answer, methods=["GET"])
 
@@ -96,6 +95,3 @@ def trace_routes(library: Library) -> list[Route]:
         route("/{id}/roofline", roofline),
         route("/{id}/perfetto", perfetto),
     ]
-
-
-__all__ = ["MEDIA_TYPE", "trace_routes"]

@@ -11,7 +11,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
 from pilotlight.web.library import Library
-from pilotlight.web.site import Guarded, page_routes
+from pilotlight.web.site import Guarded, about_route, page_routes
 from pilotlight.web.traces import trace_routes
 
 LOOPBACK = "127.0.0.1"
@@ -20,7 +20,7 @@ LOOPBACK = "127.0.0.1"
 def viewer_app(library: Library) -> ASGIApp:
     """Answers to names of this machine only: no other site can point a name of its own here."""
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"])
-    routes = [*page_routes(), *trace_routes(library)]
+    routes = [*page_routes(), about_route("viewer"), *trace_routes(lambda request: library)]
     return Guarded(Starlette(routes=routes, middleware=[hosts]))
 
 

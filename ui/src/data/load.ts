@@ -9,7 +9,7 @@ export const useSource = (): Source => useContext(SourceContext);
 export interface Loaded<T> { value: T | null; failure: Failure | null; fresh: boolean; again(): void }
 
 // Old data stays while new data is on its way: nothing flickers.
-export function useLoaded<T>(key: string | null, load: (source: Source) => Promise<T>): Loaded<T> {
+export function useLoaded<T>(key: string | null, load: (source: Source) => Promise<T>, news = 0): Loaded<T> {
   const source = useSource();
   const [state, setState] = useState<{ value: T | null; failure: Failure | null; key: string | null }>({ value: null, failure: null, key: null });
   const [turn, setTurn] = useState(0);
@@ -24,8 +24,30 @@ export function useLoaded<T>(key: string | null, load: (source: Source) => Promi
       },
     );
     return () => { current = false; };
-  }, [key, turn, source]);
+  }, [key, turn, source, news]);
   return { value: state.value, failure: state.failure, fresh: state.key === key, again: () => setTurn((old) => old + 1) };
 }
 
-export const useAnswer = <T>(path: string | null): Loaded<T> => useLoaded<T>(path, (source) => source.json<T>(path ?? ""));
+// An answer of the collector: the data, and whether a part of the store did not answer.
+export const useData = <T>(path: string | null, news = 0): Loaded<T> & { partial: boolean } => {
+  const loaded = useLoaded<{ data: T; partial: boolean }>(path, (source) => source.json(path ?? ""), news);
+  return { ...loaded, value: loaded.value?.data ?? null, partial: loaded.value?.partial ?? false };
+};
+
+export const useAnswer = <T>(path: string | null, news = 0): Loaded<T> => useLoaded<T>(path, (source) => source.json<T>(path ?? ""), news);
+
+// Counts up whenever the server says that there is news: not more often than every few seconds.
+export function useNews(everyMs = 5000): number {
+  const source = useSource();
+  const [news, setNews] = useState(0);
+  useEffect(() => {
+    if (!source.served || typeof EventSource === "undefined") return undefined;
+    const events = new EventSource("api/live");
+    let waiting: ReturnType<typeof setTimeout> | undefined;
+    events.addEventListener("news", () => {
+      if (waiting === undefined && !document.hidden) waiting = setTimeout(() => { waiting = undefined; setNews((old) => old + 1); }, everyMs);
+    });
+    return () => { events.close(); clearTimeout(waiting); };
+  }, [source]);
+  return news;
+}

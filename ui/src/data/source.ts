@@ -21,10 +21,13 @@ export function inlined(): Inlined | null {
   return element === null ? null : (JSON.parse(element.textContent ?? "null") as Inlined);
 }
 
+// The collector's own questions are below v1/, those made for the page below api/.
+const rooted = (path: string): string => (path.startsWith("v1/") ? path : `api/${path}`);
+
 async function answer(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(`api/${path}`, { credentials: "same-origin", ...init });
+    response = await fetch(rooted(path), { credentials: "same-origin", ...init });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Failure(0, "The server does not answer. It may have been stopped; this page tries again when you reload.");
@@ -50,7 +53,7 @@ export const server: Source = {
     const response = await answer(path, { method: "POST", headers, body: JSON.stringify(body) });
     return (response.status === 204 ? undefined : await response.json()) as T;
   },
-  href: (path) => `api/${path}`,
+  href: rooted,
 };
 
 export function fileSource(data: Inlined): Source {

@@ -3,7 +3,7 @@ const space = "\u00a0";
 export const UNKNOWN = "not measured";
 
 export function threeDigits(number: number): string {
-  if (number === 0) return "0";
+  if (Math.abs(number) < 5e-7) return "0";
   if (Math.abs(number) >= 999.5) return Math.round(number).toLocaleString("en");
   const digits = 2 - Math.floor(Math.log10(Math.abs(Number(number.toPrecision(3)))));
   return number.toFixed(Math.min(Math.max(digits, 0), 6));

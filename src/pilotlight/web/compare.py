@@ -1,0 +1,111 @@
+"""Two jobs, or two stretches of one: what differs, and whether it is more than noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pilotlight.insights.difference import NOISE_PROBABILITY, noise_probability
+from pilotlight.store import queries
+from pilotlight.store.queries import Reader, Span
+from pilotlight.trace.trace import Float64
+from pilotlight.web import answers
+from pilotlight.web.headline import duration, share
+
+STEPS = 3000
+BLOCKS = 25
+KERNELS = 40
+
+
+def compare(
+    reader: Reader, before: str, before_span: Span, after: str, after_span: Span
+) -> answers.Comparison:
+    old, new = queries.job(reader, before), queries.job(reader, after)
+    a, b = _steps(reader, before, before_span), _steps(reader, after, after_span)
+    probability = noise_probability(_blocks(a), _blocks(b))
+    step = answers.Difference("step time", _mean(a), _mean(b))
+    parts = _parts(reader, before, before_span), _parts(reader, after, after_span)
+    kernels = _kernels(reader, before, before_span), _kernels(reader, after, after_span)
+    return answers.Comparison(
+        headline=_headline(before, after, step, probability),
+        before=answers.Side(before, before_span.from_ns, before_span.to_ns, len(a)),
+        after=answers.Side(after, after_span.from_ns, after_span.to_ns, len(b)),
+        noise_probability=probability,
+        is_noise=None if probability is None else probability > NOISE_PROBABILITY,
+        step=step,
+        parts=_differences(*parts),
+        kernels=sorted(_differences(*kernels), key=lambda d: -abs(d.after_ns - d.before_ns)),
+        facts=_facts(dict(old.facts), dict(new.facts), old.row, new.row),
+        is_partial=reader.is_partial,
+    )
+
+
+def _headline(before: str, after: str, step: answers.Difference, probability: float | None) -> str:
+    if not step.before_ns or not step.after_ns:
+        missing = before if not step.before_ns else after
+        return f"No steps of {missing} in this time: nothing to compare."
+    ratio = step.after_ns / step.before_ns - 1
+    word = "slower" if ratio > 0 else "faster"
+    text = f"{duration(step.after_ns)} after {duration(step.before_ns)}: {share(abs(ratio))} {word}"
+    if probability is None:
+        return f"{text}; too few steps to tell from noise."
+    if probability > NOISE_PROBABILITY:
+        return f"{text}, which is no more than noise."
+    return f"{text}, which is more than noise."
+
+
+def _steps(reader: Reader, job: str, span: Span) -> Float64:
+    """The longest rank of each step, the latest steps."""
+    found = reader.select(
+        "SELECT max(duration_ns) FROM steps WHERE tenant = {tenant:String} AND job = {job:String} "
+        "AND start_ns >= {from_ns:Int64} AND start_ns < {to_ns:Int64} "
+        "GROUP BY attempt, step ORDER BY step DESC LIMIT {limit:UInt32}",
+        job=job,
+        from_ns=span.from_ns,
+        to_ns=span.to_ns,
+        limit=STEPS,
+    )
+    return np.array([float(row[0]) for row in found], np.float64)
+
+
+def _parts(reader: Reader, job: str, span: Span) -> dict[str, float]:
+    """Nanoseconds a step and rank."""
+    found = queries.breakdown(reader, job, span, 10_000)
+    series = queries.step_series(reader, job, span, None, 10_000)
+    steps = sum(series.count) or 1
+    return {part: sum(values) / steps for part, values in found.parts_ns.items() if any(values)}
+
+
+def _kernels(reader: Reader, job: str, span: Span) -> dict[str, float]:
+    series = queries.step_series(reader, job, span, None, 10_000)
+    steps = sum(series.count) or 1
+    return {row.name: row.total_ns / steps for row in queries.kernels(reader, job, span, KERNELS)}
+
+
+def _differences(old: dict[str, float], new: dict[str, float]) -> list[answers.Difference]:
+    return [
+        answers.Difference(name, old.get(name, 0.0), new.get(name, 0.0)) for name in {**old, **new}
+    ]
+
+
+def _blocks(steps: Float64) -> Float64:
+    """Means of neighbouring steps: neighbours resemble each other, and counting each of them as a
+    witness of its own would make any difference look certain."""
+    if steps.size <= BLOCKS:
+        return steps
+    return np.array([part.mean() for part in np.array_split(steps, BLOCKS)], np.float64)
+
+
+def _mean(values: Float64) -> float:
+    return float(values.mean()) if values.size else 0.0
+
+
+def _facts(
+    old: dict[str, object], new: dict[str, object], before: queries.JobRow, after: queries.JobRow
+) -> list[answers.FactChange]:
+    old = {**old, "command": before.command, "ranks": before.ranks, "nodes": before.nodes}
+    new = {**new, "command": after.command, "ranks": after.ranks, "nodes": after.nodes}
+    return [
+        answers.FactChange(name, str(old.get(name, "")), str(new.get(name, "")))
+        for name in sorted({**old, **new})
+        if old.get(name) != new.get(name)
+    ]

@@ -1,0 +1,49 @@
+"""Tells an open page that there is news, so that it asks again; the data itself it fetches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+LOOK_S = 1.0
+SILENCE_S = 20.0
+MOST_LISTENERS = 200
+
+_listeners = 0
+
+
+def live_route() -> Route:
+    return Route("/api/live", live, methods=["GET"])
+
+
+async def live(request: Request) -> Response:
+    """Server-sent events: `news` when rows came in, a comment now and then to keep it open."""
+    if _listeners >= MOST_LISTENERS:
+        return Response('{"error": "too many pages listen"}', 503, media_type="application/json")
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(_events(request), media_type="text/event-stream", headers=headers)
+
+
+async def _events(request: Request) -> AsyncIterator[bytes]:
+    global _listeners
+    taken = request.app.state.collector.writer.taken
+    seen, silent_s = taken.inserted_batches, 0.0
+    _listeners += 1
+    try:
+        yield b"retry: 3000\n\n"
+        while not await request.is_disconnected():
+            await asyncio.sleep(LOOK_S)
+            silent_s += LOOK_S
+            if taken.inserted_batches != seen:
+                seen, silent_s = taken.inserted_batches, 0.0
+                yield f"event: news\ndata: {json.dumps({'batches': seen})}\n\n".encode()
+            elif silent_s >= SILENCE_S:
+                silent_s = 0.0
+                yield b": still here\n\n"
+    finally:
+        _listeners -= 1

@@ -1,0 +1,80 @@
+// Time series with uPlot: lines or stacked areas, drag to zoom, one time axis for the page.
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { colour, onThemeChange } from "../look/colours";
+
+export interface Line { label: string; colour: string; values: (number | null)[]; fill?: boolean; width?: number }
+interface Properties { time_ns: number[]; lines: Line[]; height?: number; text(value: number): string; label: string; onZoom?: (fromNs: number, toNs: number) => void; marks?: { time_ns: number; text: string }[]; from_ns?: number; to_ns?: number; min?: number | null; max?: number | null }
+
+export function Series({ time_ns, lines, height = 200, text, label, onZoom, marks = [], from_ns, to_ns, min = 0, max = null }: Properties) {
+  const box = useRef<HTMLDivElement>(null);
+  const zoom = useRef(onZoom);
+  zoom.current = onZoom;
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return undefined;
+    let plot: uPlot | null = null;
+    const make = () => {
+      plot?.destroy();
+      const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+      plot = new uPlot({
+        width: Math.max(element.clientWidth - 8, 200), height, pxAlign: 0,
+        legend: { show: true, live: true },
+        cursor: { drag: { x: onZoom !== undefined, y: false, setScale: false } },
+        scales: {
+          x: { time: true, ...(from_ns !== undefined && to_ns !== undefined ? { range: [from_ns / 1e9, to_ns / 1e9] as [number, number] } : {}) },
+          y: { range: (_: uPlot, low: number, high: number): [number, number] => [min ?? low, max ?? (high > 0 ? high * 1.08 : 1)] },
+        },
+        axes: [{ ...axis, space: 90, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
+        series: [
+          { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
+          ...lines.map((line) => ({
+            label: line.label, stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
+            ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, value: number | null) => (value === null ? "–" : text(value)),
+          })),
+        ],
+        hooks: {
+          setSelect: [(self: uPlot) => {
+            if (self.select.width > 4) zoom.current?.(self.posToVal(self.select.left, "x") * 1e9, self.posToVal(self.select.left + self.select.width, "x") * 1e9);
+            self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+          }],
+          draw: [(self: uPlot) => {
+            const { ctx, bbox } = self;
+            ctx.save();
+            ctx.fillStyle = colour("accent");
+            for (const mark of marks) {
+              const x = self.valToPos(mark.time_ns / 1e9, "x", true);
+              if (x < bbox.left || x > bbox.left + bbox.width) continue;
+              ctx.globalAlpha = 0.6;
+              ctx.fillRect(x, bbox.top, devicePixelRatio, bbox.height);
+              ctx.globalAlpha = 1;
+              ctx.beginPath(); ctx.moveTo(x - 5, bbox.top); ctx.lineTo(x + 5, bbox.top); ctx.lineTo(x, bbox.top + 8); ctx.fill();
+            }
+            ctx.restore();
+          }],
+        },
+      }, [time_ns.map((value) => value / 1e9), ...lines.map((line) => line.values)] as uPlot.AlignedData, element);
+    };
+    make();
+    const resized = new ResizeObserver(() => plot?.setSize({ width: Math.max(element.clientWidth - 8, 200), height }));
+    resized.observe(element);
+    const forget = onThemeChange(make);
+    return () => { resized.disconnect(); forget(); plot?.destroy(); };
+  }, [time_ns, lines, height, from_ns, to_ns, marks]);
+  return <div class="chart" ref={box} role="img" aria-label={label} />;
+}
+
+// One zone for everybody: a link must show the same to all.
+export function utc(seconds: number, step: number, withDay: boolean): string {
+  const text = new Date(seconds * 1000).toISOString();
+  if (step >= 86400) return text.slice(5, 10);
+  const time = text.slice(11, step < 60 ? 19 : 16);
+  return withDay ? `${time}\n${text.slice(5, 10)}` : time;
+}
+
+// Values on top of each other, the last one first: what uPlot needs to fill bands.
+export function stacked(lines: Line[]): Line[] {
+  const sums = lines.map((line) => line.values.slice());
+  for (let i = 1; i < sums.length; i++) sums[i] = sums[i]!.map((value, k) => (value ?? 0) + (sums[i - 1]![k] ?? 0));
+  return lines.map((line, i) => ({ ...line, values: sums[i]!, fill: true, width: 0 })).reverse();
+}

@@ -1,0 +1,41 @@
+// The agents: what they cost now, what they lost, which versions run where.
+import { useState } from "preact/hooks";
+import { remember, useAddress, write } from "../data/address";
+import { useData, useNews } from "../data/load";
+import type { AgentRow } from "../data/types";
+import { ago, clock, count, duration, plural, share, size } from "../look/format";
+import { Empty, Failed, Search, Table, Waiting } from "../parts/parts";
+
+export function AgentsPage() {
+  const { query } = useAddress();
+  const news = useNews();
+  const { value: rows, failure, again } = useData<AgentRow[]>("v1/agents?limit=5000", news);
+  const [text, setText] = useState(query["q"] ?? "");
+  if (failure) return <Failed failure={failure} again={again} />;
+  if (!rows) return <><header><p class="about">agents</p><h1>Asking the store …</h1></header><Waiting height={300} /></>;
+  const now = Date.now() * 1e6;
+  const up = rows.filter((row) => row.state === "up");
+  const versions = [...new Set(rows.map((row) => row.version))];
+  const worst = up.reduce((most, row) => Math.max(most, row.cpu_ratio), 0);
+  const lost = rows.reduce((sum, row) => sum + row.rows_lost + row.records_dropped + row.batches_lost, 0);
+  const wanted = text.trim().toLowerCase();
+  const shown = rows.filter((row) => !wanted || [row.node, row.agent, row.version, ...row.jobs].some((each) => each.toLowerCase().includes(wanted)));
+  return (
+    <>
+      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up; they cost at most ${share(worst)} of a core each; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
+      {rows.length === 0 ? <Empty title="Start one on each node" command={`pilotlight agent --collector ${location.origin}`} />
+        : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="quiet">The budget of an agent is 2 % of a core and 128 MB; over it, it collects less.</span></div>
+          <Table rows={shown} limit={200} label="agents" empty="No agent fits." columns={[
+            { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
+            { title: "state", isText: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },
+            { title: "version", isText: true, cell: (row) => row.version, sort: (row) => row.version },
+            { title: "CPU", cell: (row) => `${share(row.cpu_ratio)} of a core`, sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => size(row.rss_bytes), sort: (row) => row.rss_bytes },
+            { title: "clock", cell: (row) => `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}`, sort: (row) => Math.abs(row.offset_ns) },
+            { title: "waiting to be sent", cell: (row) => size(row.spool_bytes), sort: (row) => row.spool_bytes },
+            { title: "records dropped", cell: (row) => count(row.records_dropped), sort: (row) => row.records_dropped }, { title: "rows lost", cell: (row) => count(row.rows_lost), sort: (row) => row.rows_lost }, { title: "batches lost", cell: (row) => count(row.batches_lost), sort: (row) => row.batches_lost },
+            { title: "GPUs", cell: (row) => (row.gpus.length ? <span title={row.gpus.join(", ")}>{row.gpus.length} × {row.gpus[0]!.replace(/^NVIDIA /, "")}</span> : "none seen") },
+            { title: "jobs", isText: true, cell: (row) => row.jobs.slice(0, 4).map((job) => <a href={write(["job", job])}>{job} </a>) }]} />
+          <p class="quiet">What is missing on a node is told there by <code>pilotlight doctor</code>.</p></>}
+    </>
+  );
+}

@@ -1,0 +1,73 @@
+// Two jobs, or two stretches of one: what differs, and whether it is more than noise.
+import { useMemo, useState } from "preact/hooks";
+import { Flame } from "../charts/Flame";
+import { compared } from "../charts/tree";
+import { change, useAddress, write } from "../data/address";
+import { useAnswer, useData } from "../data/load";
+import { stackTree } from "../data/stacks";
+import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
+import { duration, plural, shortName, signedShare } from "../look/format";
+import { Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { PART_NAMES } from "../parts/time";
+
+// "2h..1h" and such: how long ago a stretch began and ended, seen from now.
+const SPANS: [string, string, number, number][] = [["", "all its time", 0, 0], ["1h", "the last hour", 3600, 0], ["1h-1h", "the hour before", 7200, 3600], ["24h", "the last day", 86_400, 0], ["24h-24h", "the day before", 172_800, 86_400], ["half1", "its first half", -1, -1], ["half2", "its second half", -2, -2]];
+
+function spanOf(key: string, row: JobRow | undefined): { from: number; to: number } {
+  const found = SPANS.find(([name]) => name === key);
+  if (!found || !row || key === "") return { from: 0, to: 0 };
+  const middle = (row.started_ns + row.updated_ns) / 2;
+  if (key === "half1") return { from: row.started_ns, to: middle };
+  if (key === "half2") return { from: middle, to: row.updated_ns + 1e9 };
+  return { from: row.updated_ns - found[2] * 1e9, to: row.updated_ns - found[3] * 1e9 + 1e9 };
+}
+
+export function ComparePage() {
+  const { query } = useAddress();
+  const { value: jobs, failure } = useData<JobRow[]>("v1/jobs?since=400d&limit=2000");
+  const [before, after] = [query["before"] ?? "", query["after"] ?? ""];
+  const [beforeSpan, afterSpan] = [query["before_span"] ?? (before === after ? "half1" : ""), query["after_span"] ?? (before === after ? "half2" : "")];
+  if (failure) return <Failed failure={failure} />;
+  if (!jobs) return <Waiting height={300} />;
+  const side = (which: "before" | "after", job: string, span: string) => (
+    <div class="tools">
+      <Field label={which}><select value={job} onChange={(event) => change({ [which]: (event.target as HTMLSelectElement).value })}><option value="">choose a job …</option>{jobs.map((row) => <option value={row.job}>{row.job}</option>)}</select></Field>
+      <Field label="in"><select value={span} onChange={(event) => change({ [`${which}_span`]: (event.target as HTMLSelectElement).value })}>{SPANS.map(([key, text]) => <option value={key}>{text}</option>)}</select></Field>
+      {job && <a href={write(["job", job])}>to the job</a>}
+    </div>
+  );
+  return (
+    <>
+      {!before || !after ? <><header><p class="about">compare</p><h1>Which two?</h1></header>{side("before", before, beforeSpan)}{side("after", after, afterSpan)}
+        {jobs.length === 0 && <Empty title="No job is stored yet" command="pilotlight run -- python train.py" />}</>
+        : <Compared key={`${before}${after}`} before={before} after={after} a={spanOf(beforeSpan, jobs.find((row) => row.job === before))} b={spanOf(afterSpan, jobs.find((row) => row.job === after))} tools={<>{side("before", before, beforeSpan)}{side("after", after, afterSpan)}</>} />}
+    </>
+  );
+}
+
+function Compared({ before, after, a, b, tools }: { before: string; after: string; a: { from: number; to: number }; b: { from: number; to: number }; tools: preact.ComponentChildren }) {
+  const [text, setText] = useState("");
+  const path = `compare?before=${encodeURIComponent(before)}&before_from=${Math.round(a.from)}&before_to=${Math.round(a.to)}&after=${encodeURIComponent(after)}&after_from=${Math.round(b.from)}&after_to=${Math.round(b.to)}`;
+  const { value: found, failure, again } = useAnswer<Comparison>(path);
+  const stacks = (job: string, span: { from: number; to: number }) => `v1/stacks?job=${encodeURIComponent(job)}&limit=5000&from_ns=${Math.round(span.from)}&to_ns=${Math.round(span.to) || "4611686018427387903"}`;
+  const old = useData<StackTime[]>(stacks(before, a)), fresh = useData<StackTime[]>(stacks(after, b));
+  const laid = useMemo(() => (old.value && fresh.value ? compared(stackTree(old.value), stackTree(fresh.value)) : null), [old.value, fresh.value]);
+  if (failure) return <><header><h1>Compare</h1></header>{tools}<Failed failure={failure} again={again} /></>;
+  const rows = (title: string, list: Difference[], name: (text: string) => string) => <Table title={title} rows={list} limit={25} columns={[
+    { title: "", isText: true, cell: (row) => <span title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
+    { title: "before", cell: (row) => duration(row.before_ns), sort: (row) => row.before_ns }, { title: "after", cell: (row) => duration(row.after_ns), sort: (row) => row.after_ns },
+    { title: "difference", cell: (row) => <>{row.after_ns >= row.before_ns ? "+" : "−"}{duration(Math.abs(row.after_ns - row.before_ns))}</>, sort: (row) => row.after_ns - row.before_ns },
+    { title: "", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;
+  return (
+    <>
+      <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "too few to tell from noise" : `chance alone does this in ${(100 * found.noise_probability).toFixed(found.noise_probability < 0.001 ? 2 : 1)} % of cases`}</>}</p><h1>{found ? found.headline : "Comparing …"}</h1>{found?.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}</header>
+      {tools}
+      {!found ? <Waiting height={300} /> : <div class="columns">
+        {rows("A step", [found.step, ...found.parts], (what) => PART_NAMES[what] ?? what)}
+        {rows("Kernels, a step and rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
+        <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "", isText: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
+      </div>}
+      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Python stacks</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />more than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />less</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
+    </>
+  );
+}

@@ -1,0 +1,114 @@
+// All jobs, the worst first, and the machines below them.
+import { useMemo, useState } from "preact/hooks";
+import { remember, useAddress, write } from "../data/address";
+import { useAnswer, useNews } from "../data/load";
+import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
+import { heatColour, isDark } from "../look/colours";
+import { ago, clock, count, duration, hours, share, signedShare, UNKNOWN } from "../look/format";
+import { Bar, Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { storedPieces } from "../parts/time";
+
+const SORTS: Record<string, (job: FleetJob) => number> = {
+  findings: (job) => (job.worst_gain_ratio ?? 0) * 1e6 + job.open_findings + (job.state === "running" ? 0.5 : 0),
+  lost: (job) => job.lost_hours ?? -1,
+  newest: (job) => job.started_ns,
+  size: (job) => job.ranks,
+};
+
+export function FleetPage() {
+  const { query } = useAddress();
+  const news = useNews();
+  const since = query["since"] ?? "24h";
+  const { value: fleet, failure, again } = useAnswer<Fleet>(`fleet?since=${encodeURIComponent(since)}`, news);
+  const [text, setText] = useState(query["q"] ?? "");
+  const [sort, setSort] = useState(query["sort"] ?? "findings");
+  const [state, setState] = useState(query["state"] ?? "");
+  const jobs = useMemo(() => {
+    const wanted = text.trim().toLowerCase();
+    return (fleet?.jobs ?? [])
+      .filter((job) => (state === "" || job.state === state) && (!wanted || job.job.toLowerCase().includes(wanted) || job.worst_finding.toLowerCase().includes(wanted) || job.cluster.toLowerCase().includes(wanted)))
+      .sort((a, b) => (SORTS[sort] ?? SORTS["findings"]!)(b) - (SORTS[sort] ?? SORTS["findings"]!)(a));
+  }, [fleet, text, sort, state]);
+  if (failure) return <Failed failure={failure} again={again} />;
+  return (
+    <>
+      <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? fleet.headline : "Asking the store …"}</h1>{fleet?.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}</header>
+      {!fleet ? <Waiting height={420} label="jobs" /> : fleet.jobs.length === 0
+        ? <Empty title="No job has reported in this time" command={`pilotlight agent --collector ${location.origin}`}>Start an agent that sends here, then any job under <code>pilotlight run</code>.</Empty>
+        : <>
+          <div class="tools">
+            <Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} />
+            <Field label="by"><select value={sort} onChange={(event) => { const value = (event.target as HTMLSelectElement).value; setSort(value); remember({ sort: value }); }}><option value="findings">findings</option><option value="lost">lost hours</option><option value="newest">newest</option><option value="size">size</option></select></Field>
+            <Field label="state"><select value={state} onChange={(event) => { const value = (event.target as HTMLSelectElement).value; setState(value); remember({ state: value }); }}><option value="">any</option>{["running", "finished", "failed", "lost"].map((name) => <option value={name}>{name}</option>)}</select></Field>
+            <Field label="time"><select value={since} onChange={(event) => { location.hash = write([], { ...query, since: (event.target as HTMLSelectElement).value }); }}>{["1h", "6h", "24h", "7d", "30d"].map((value) => <option value={value}>{value}</option>)}</select></Field>
+            <span class="quiet" aria-live="polite">{count(jobs.length)} of {count(fleet.jobs.length)}</span>
+          </div>
+          <Jobs jobs={jobs} now={fleet.now_ns} since={since} />
+          <Machines nodes={fleet.nodes} />
+        </>}
+    </>
+  );
+}
+
+function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: string }) {
+  return <Table rows={jobs} limit={100} label="jobs" empty="No job fits." columns={[
+    { title: "job", isText: true, cell: (job) => <a href={write(["job", job.job])}>{job.job}</a>, sort: (job) => job.job },
+    { title: "state", isText: true, cell: (job) => <span title={clock(job.updated_ns)}>{job.state}{job.state !== "running" && <small> {ago(job.updated_ns, now)}</small>}{job.attempts > 1 && <small> · {job.attempts} attempts</small>}</span>, sort: (job) => job.state },
+    { title: "ranks", cell: (job) => count(job.ranks), sort: (job) => job.ranks },
+    { title: "step", cell: (job) => <>{duration(job.step_ns)}{job.change_ratio !== null && Math.abs(job.change_ratio) >= 0.02 && <small class={job.change_ratio > 0 ? "partial" : ""}> {signedShare(job.change_ratio)}</small>}</>, sort: (job) => job.step_ns ?? 0 },
+    { title: since, cell: (job) => <Spark values={job.trend_ns} /> },
+    { title: "MFU", cell: () => <small>{UNKNOWN}</small> },
+    { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
+    { title: "worst finding", isText: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])}>{job.worst_finding}</a> : <span class="quiet">{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
+    { title: "GPU hours", cell: (job) => hours(job.gpu_hours), sort: (job) => job.gpu_hours },
+    { title: "lost", cell: (job) => hours(job.lost_hours), sort: (job) => job.lost_hours ?? 0 },
+  ]} />;
+}
+
+export function Spark({ values }: { values: (number | null)[] }) {
+  const known = values.filter((value): value is number => value !== null);
+  if (known.length < 2) return <span class="quiet">–</span>;
+  const low = Math.min(...known) * 0.9, high = Math.max(...known);
+  const points = values.map((value, i) => (value === null ? null : `${(i / (values.length - 1)) * 96 + 2},${22 - ((value - low) / (high - low || 1)) * 18}`));
+  let path = "";
+  points.forEach((point, i) => { if (point) path += `${path === "" || !points[i - 1] ? "M" : "L"}${point}`; });
+  const told = `from ${duration(known[0])} to ${duration(known.at(-1))}`;
+  return <svg width="100" height="24" viewBox="0 0 100 24" role="img" aria-label={told}><title>{told}</title><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" /></svg>;
+}
+
+type Colouring = "busy" | "temperature" | "clock" | "throttling" | "findings";
+
+const COLOURINGS: Record<Colouring, { of(gpu: GpuNow, node: Node): number | null; low: number; high: number; text(value: number): string }> = {
+  busy: { of: (gpu) => gpu.busy_ratio ?? null, low: 1, high: 0, text: (value) => `${share(value)} busy` },
+  temperature: { of: (gpu) => gpu.temperature_c ?? null, low: 40, high: 90, text: (value) => `${value.toFixed(0)} °C` },
+  clock: { of: (gpu) => gpu.clock_mhz ?? null, low: 2000, high: 1000, text: (value) => `${value.toFixed(0)} MHz` },
+  throttling: { of: (gpu) => gpu.throttle_ratio ?? null, low: 0, high: 1, text: (value) => `throttled ${share(value)} of the time` },
+  findings: { of: (_, node) => node.open_findings, low: 0, high: 3, text: (value) => `${value} open findings` },
+};
+
+function Machines({ nodes }: { nodes: Node[] }) {
+  const { query } = useAddress();
+  const [by, setBy] = useState<Colouring>((query["colour"] as Colouring) in COLOURINGS ? (query["colour"] as Colouring) : "busy");
+  const [only, setOnly] = useState(false);
+  const { of, low, high, text } = COLOURINGS[by];
+  const dark = isDark();
+  const shown = only ? nodes.filter((node) => node.open_findings > 0) : nodes;
+  if (!nodes.length) return null;
+  return (
+    <section>
+      <div class="tools"><h2>{count(nodes.length)} nodes</h2>
+        <Field label="colour by"><select value={by} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Colouring; setBy(value); remember({ colour: value }); }}>{Object.keys(COLOURINGS).map((name) => <option value={name}>{name}</option>)}</select></Field>
+        <label class="field"><input type="checkbox" checked={only} onChange={(event) => setOnly((event.target as HTMLInputElement).checked)} /> only nodes with findings</label>
+        <span class="legend"><span><span class="swatch" style={{ background: `rgb(${heatColour(0.05, dark).join(",")})`, border: "1px solid var(--line)" }} />{text(low)}</span><span><span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />{text(high)}</span></span></div>
+      <div class="map">{shown.slice(0, 512).map((node) => <div class="node"><span title={node.jobs.join(", ")}>{node.node}{node.state === "up" ? "" : " (silent)"}</span>
+        <div class="gpus">{node.gpus.map((gpu) => {
+          const value = of(gpu, node);
+          const told = `${node.node} gpu ${gpu.gpu}: ${value === null ? UNKNOWN : text(value)}${node.jobs.length ? `, ${node.jobs.join(", ")}` : ""}`;
+          const colour = value === null ? "var(--unknown)" : `rgb(${heatColour(Math.min(Math.max((value - low) / (high - low), 0.05), 1), dark).join(",")})`;
+          const job = node.jobs[0];
+          return job ? <a class="gpu" href={write(["job", job])} title={told} aria-label={told} style={{ background: colour }} /> : <span class="gpu" title={told} role="img" aria-label={told} style={{ background: colour }} />;
+        })}{node.gpus.length === 0 && <small>GPUs {UNKNOWN}</small>}</div></div>)}</div>
+      {shown.length > 512 && <p class="quiet">… and {count(shown.length - 512)} more: search or filter.</p>}
+    </section>
+  );
+}
