@@ -31,12 +31,15 @@ UI = Path(__file__).parents[2] / "ui"
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 EVIL = "</script><img src=x onerror=\"globalThis.broken=document.title='broken'\">\u2028<!--${1}"
 
-_file = Path(__file__).parents[1] / "recording" / "example.py"
-_spec = importlib.util.spec_from_file_location("example", _file)
-assert _spec is not None and _spec.loader is not None
-if "example" not in sys.modules:
-    sys.modules["example"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["example"])
+for _name, _file in (
+    ("example", Path(__file__).parents[1] / "recording" / "example.py"),
+    ("fleet", Path(__file__).parent / "fleet.py"),
+):
+    _spec = importlib.util.spec_from_file_location(_name, _file)
+    assert _spec is not None and _spec.loader is not None
+    if _name not in sys.modules and (_name != "fleet" or importlib.util.find_spec("chdb")):
+        sys.modules[_name] = importlib.util.module_from_spec(_spec)
+        _spec.loader.exec_module(sys.modules[_name])
 
 
 def opened(traces: tuple[Trace, ...], title: str = "job") -> OpenTrace:

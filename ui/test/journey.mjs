@@ -7,6 +7,8 @@ import { chromium } from "playwright-core";
 const [name, address, ...options] = process.argv.slice(2);
 const origin = address.startsWith("file:") ? "file://" : new URL(address).origin;
 const faults = [];
+const allowed = [];
+const allow = (pattern) => allowed.push(pattern);
 
 const browser = await chromium.launch({
   executablePath: process.env.PILOTLIGHT_CHROMIUM ?? "/usr/bin/chromium",
@@ -17,7 +19,7 @@ export async function open(settings = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...settings });
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
-  page.on("console", (message) => { if (message.type() === "error") faults.push(`console: ${message.text()}`); });
+  page.on("console", (message) => { if (message.type() === "error" && !allowed.some((pattern) => pattern.test(message.text()))) faults.push(`console: ${message.text()}`); });
   page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
   page.on("request", (request) => { if (!request.url().startsWith(origin) && !request.url().startsWith("data:") && request.url() !== "about:blank") faults.push(`request: ${request.url()}`); });
   page.on("dialog", (dialog) => { faults.push(`dialog: ${dialog.message()}`); void dialog.dismiss(); });
@@ -51,7 +53,7 @@ export const drawn = (page, selector) => page.waitForFunction((wanted) => {
 
 try {
   const { default: journey } = await import(`./${name}.mjs`);
-  await journey({ address, options, open, accessible, noSidewaysScroll, drawn, assert });
+  await journey({ address, options, open, accessible, noSidewaysScroll, drawn, assert, allow });
   assert.deepEqual(faults, []);
   console.log(`${name}: ok`);
 } finally {

@@ -7,6 +7,7 @@ import numpy as np
 from pilotlight.insights.difference import NOISE_PROBABILITY, noise_probability
 from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span
+from pilotlight.store.schema import PARTS
 from pilotlight.trace.trace import Float64
 from pilotlight.web import answers
 from pilotlight.web.headline import duration, share
@@ -14,6 +15,20 @@ from pilotlight.web.headline import duration, share
 STEPS = 3000
 BLOCKS = 25
 KERNELS = 40
+
+_SUMS = f"""
+SELECT sum(s.total_ns), sum(s.count), {", ".join(f"sum(s.{part})" for part in PARTS)}
+FROM job_steps_10s AS s WHERE tenant = {{tenant:String}} AND job = {{job:String}}
+  AND s.time_ns >= {{from_ns:Int64}} AND s.time_ns < {{to_ns:Int64}}
+"""
+_KERNELS = """
+SELECT any(n.text), sum(w.total_ns) AS spent FROM windows AS w
+INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} GROUP BY id) AS n
+  ON n.id = w.name
+WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = 5
+  AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64}
+GROUP BY w.name ORDER BY spent DESC LIMIT {limit:UInt32}
+"""
 
 
 def compare(
@@ -69,16 +84,25 @@ def _steps(reader: Reader, job: str, span: Span) -> Float64:
 
 def _parts(reader: Reader, job: str, span: Span) -> dict[str, float]:
     """Nanoseconds a step and rank."""
-    found = queries.breakdown(reader, job, span, 10_000)
-    series = queries.step_series(reader, job, span, None, 10_000)
-    steps = sum(series.count) or 1
-    return {part: sum(values) / steps for part, values in found.parts_ns.items() if any(values)}
+    total, count, *values = (
+        int(value or 0)
+        for value in reader.select(_SUMS, job=job, from_ns=span.from_ns, to_ns=span.to_ns)[0]
+    )
+    parts = {
+        part.removesuffix("_ns"): value / max(count, 1)
+        for part, value in zip(PARTS, values, strict=True)
+        if value
+    }
+    left = total / max(count, 1) - sum(parts.values())
+    return {**parts, "unknown": left} if left > 1000 else parts
 
 
 def _kernels(reader: Reader, job: str, span: Span) -> dict[str, float]:
-    series = queries.step_series(reader, job, span, None, 10_000)
-    steps = sum(series.count) or 1
-    return {row.name: row.total_ns / steps for row in queries.kernels(reader, job, span, KERNELS)}
+    """By single windows, so that a stretch is not blurred; those are kept for three days."""
+    bounds = {"job": job, "from_ns": span.from_ns, "to_ns": span.to_ns}
+    count = int(reader.select(_SUMS, **bounds)[0][1] or 0) or 1
+    found = reader.select(_KERNELS, **bounds, limit=KERNELS)
+    return {str(name): int(total) / count for name, total in found}
 
 
 def _differences(old: dict[str, float], new: dict[str, float]) -> list[answers.Difference]:

@@ -1,7 +1,7 @@
 // Two jobs, or two stretches of one: what differs, and whether it is more than noise.
 import { useMemo, useState } from "preact/hooks";
 import { Flame } from "../charts/Flame";
-import { compared } from "../charts/tree";
+import { compared, type Tree } from "../charts/tree";
 import { change, useAddress, write } from "../data/address";
 import { useAnswer, useData } from "../data/load";
 import { stackTree } from "../data/stacks";
@@ -45,29 +45,36 @@ export function ComparePage() {
   );
 }
 
+// Stretches of different length are compared by parts: the first is scaled to the time of the second.
+export function sameTotal(before: Tree, after: Tree): [Tree, Tree] {
+  const sum = (tree: Tree) => tree.own.reduce((total, ns) => total + ns, 0);
+  const factor = sum(before) ? sum(after) / sum(before) : 1;
+  return [{ ...before, own: before.own.map((ns) => ns * factor) }, after];
+}
+
 function Compared({ before, after, a, b, tools }: { before: string; after: string; a: { from: number; to: number }; b: { from: number; to: number }; tools: preact.ComponentChildren }) {
   const [text, setText] = useState("");
   const path = `compare?before=${encodeURIComponent(before)}&before_from=${Math.round(a.from)}&before_to=${Math.round(a.to)}&after=${encodeURIComponent(after)}&after_from=${Math.round(b.from)}&after_to=${Math.round(b.to)}`;
   const { value: found, failure, again } = useAnswer<Comparison>(path);
   const stacks = (job: string, span: { from: number; to: number }) => `v1/stacks?job=${encodeURIComponent(job)}&limit=5000&from_ns=${Math.round(span.from)}&to_ns=${Math.round(span.to) || "4611686018427387903"}`;
   const old = useData<StackTime[]>(stacks(before, a)), fresh = useData<StackTime[]>(stacks(after, b));
-  const laid = useMemo(() => (old.value && fresh.value ? compared(stackTree(old.value), stackTree(fresh.value)) : null), [old.value, fresh.value]);
+  const laid = useMemo(() => (old.value && fresh.value ? compared(...sameTotal(stackTree(old.value), stackTree(fresh.value))) : null), [old.value, fresh.value]);
   if (failure) return <><header><h1>Compare</h1></header>{tools}<Failed failure={failure} again={again} /></>;
   const rows = (title: string, list: Difference[], name: (text: string) => string) => <Table title={title} rows={list} limit={25} columns={[
-    { title: "", isText: true, cell: (row) => <span title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
+    { title: "what", isText: true, cell: (row) => <span title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
     { title: "before", cell: (row) => duration(row.before_ns), sort: (row) => row.before_ns }, { title: "after", cell: (row) => duration(row.after_ns), sort: (row) => row.after_ns },
     { title: "difference", cell: (row) => <>{row.after_ns >= row.before_ns ? "+" : "−"}{duration(Math.abs(row.after_ns - row.before_ns))}</>, sort: (row) => row.after_ns - row.before_ns },
     { title: "", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;
   return (
     <>
-      <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "too few to tell from noise" : `chance alone does this in ${(100 * found.noise_probability).toFixed(found.noise_probability < 0.001 ? 2 : 1)} % of cases`}</>}</p><h1>{found ? found.headline : "Comparing …"}</h1>{found?.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}</header>
+      <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "too few to tell from noise" : `chance alone does this in ${found.noise_probability < 0.001 ? "less than 0.1" : (100 * found.noise_probability).toFixed(1)} % of cases`}</>}</p><h1>{found ? found.headline : "Comparing …"}</h1>{found?.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}</header>
       {tools}
       {!found ? <Waiting height={300} /> : <div class="columns">
         {rows("A step", [found.step, ...found.parts], (what) => PART_NAMES[what] ?? what)}
         {rows("Kernels, a step and rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
         <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "", isText: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
       </div>}
-      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Python stacks</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />more than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />less</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
+      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Python stacks</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
     </>
   );
 }

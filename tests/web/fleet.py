@@ -1,0 +1,97 @@
+"""A collector with a small simulated fleet in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pilotlight.collector.collector import Collector
+from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
+from pilotlight.store.batch import Clock, decode
+from pilotlight.store.place import parse_place
+
+LLAMA, EVIL_JOB = "llama-8b-sft", "<img src=x onerror=globalThis.broken=1>"
+WINDOWS = 24
+STEP_NS = 500_000_000
+LATE_RANK = 5
+
+
+class SafeAgent(SimulatedAgent):
+    """An agent whose own name is plain, whatever its job is called."""
+
+    @property
+    def name(self) -> str:
+        return f"sim-{self.host}"
+
+
+@contextmanager
+def filled_collector(folder: Path) -> Iterator[Collector]:
+    collector = Collector(parse_place(str(folder)))
+    try:
+        fill(collector)
+        yield collector
+    finally:
+        collector.close()
+
+
+def fill(collector: Collector) -> None:
+    now_ns = time.time_ns()
+    half_ns = now_ns - WINDOWS * WINDOW_NS // 2
+    slow = FleetFault("loader", LATE_RANK, half_ns, factor=1.5)
+    llama = FleetJob(LLAMA, nodes=2, ranks_per_node=4, step_ns=STEP_NS, faults=(slow,))
+    send(collector, llama, WINDOWS)
+    send(collector, FleetJob("vit-pretrain", ranks_per_node=2, first_node=2), 6)
+    evil = FleetJob(EVIL_JOB, ranks_per_node=1, first_node=3, command=f"python {EVIL_JOB}")
+    send(collector, evil, 3)
+    assert collector.writer.flush(60)
+    collector.store.insert_rows("findings", [_finding(half_ns, now_ns)])
+
+
+def send(collector: Collector, job: FleetJob, windows: int) -> None:
+    last_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    first_ns = last_ns - windows * WINDOW_NS
+    for agent in agents_of(job, first_ns):
+        safe = SafeAgent(agent.job, agent.node, agent.epoch)
+        for begin_ns in range(first_ns, last_ns, WINDOW_NS):
+            body = safe.batch(begin_ns, begin_ns + WINDOW_NS)
+            batch = decode("default", body, Clock(), time.time_ns())
+            collector.writer.submit(body, batch).result(30)
+
+
+def one_more_window(collector: Collector, job: str) -> None:
+    """News, as an agent would send them."""
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    shape = replace(FleetJob(job, ranks_per_node=1, first_node=9), step_ns=STEP_NS)
+    agent = SafeAgent(shape, 0, now_ns)
+    body = agent.batch(now_ns - WINDOW_NS, now_ns)
+    collector.writer.submit(body, decode("default", body, Clock(), now_ns)).result(30)
+
+
+def _finding(opened_ns: int, now_ns: int) -> dict[str, object]:
+    return {
+        "tenant": "default",
+        "job": LLAMA,
+        "attempt": 0,
+        "id": "f1",
+        "rule": "A08",
+        "cause": "loader",
+        "title": f"Rank {LATE_RANK} waits for its data loader",
+        "state": "open",
+        "severity": "warning",
+        "ranks": [LATE_RANK],
+        "nodes": ["node0001"],
+        "place": "data loader",
+        "evidence": [f"rank {LATE_RANK} is late in 100 % of the last 240 steps"],
+        "fix": "more loader workers, prefetch_factor, persistent_workers",
+        "gain_low_ratio": 0.28,
+        "gain_high_ratio": 0.33,
+        "confidence": "high",
+        "wasted_gpu_s": 320.0,
+        "opened_ns": opened_ns,
+        "updated_ns": now_ns,
+        "closed_ns": 0,
+        "capture": "",
+    }

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
+import fleet
+from fleet import EVIL_JOB, LATE_RANK, LLAMA
+from starlette.testclient import TestClient
+
+from pilotlight.collector.app import make_app
+from pilotlight.collector.collector import Collector
+
+
+@pytest.fixture(scope="module")
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
+    with fleet.filled_collector(tmp_path_factory.mktemp("fleet")) as made:
+        yield made
+
+
+@pytest.fixture
+def client(collector: Collector) -> Iterator[TestClient]:
+    with TestClient(make_app(collector), base_url="http://localhost") as made:
+        yield made
+
+
+def test_the_fleet_says_what_is_lost_to_what(client: TestClient) -> None:
+    answer = client.get("/api/fleet").json()
+    assert "3 of 3 jobs running" in answer["headline"]
+    assert "GPU-hours lost" in answer["headline"]
+    jobs = {job["job"]: job for job in answer["jobs"]}
+    assert set(jobs) == {LLAMA, "vit-pretrain", EVIL_JOB}
+    llama = jobs[LLAMA]
+    assert llama["worst_finding"].startswith(f"Rank {LATE_RANK}")
+    assert llama["ranks"] == 8
+    assert 0 < llama["lost_hours"] < llama["gpu_hours"]
+    assert sum(llama["parts_ns"].values()) > 0
+    gpus = [gpu for node in answer["nodes"] for gpu in node["gpus"]]
+    assert len(gpus) == 11 and all(gpu["temperature_c"] > 0 for gpu in gpus)
+
+
+def test_a_job_in_one_sentence(client: TestClient) -> None:
+    answer = client.get("/api/job", params={"job": LLAMA}).json()
+    assert "slower than before" in answer["headline"] or "Step" in answer["headline"]
+    assert f"Rank {LATE_RANK} waits for its data loader" in answer["headline"]
+    assert [event["kind"] for event in answer["events"]] == ["start", "finding"]
+    assert answer["last_step"] - answer["first_step"] == 2 * 10 * fleet.WINDOWS - 1
+
+
+def test_the_late_rank_stands_out_of_the_map(client: TestClient) -> None:
+    job = client.get("/api/job", params={"job": LLAMA}).json()
+    first, last = job["first_step"], job["last_step"] + 1
+    question = {"job": LLAMA, "value": "lateness", "first": first, "last": last, "columns": 48}
+    data = client.get("/api/heat", params=question).content
+    values = pa.ipc.open_stream(io.BytesIO(data)).read_all()["value"].to_numpy()
+    cells = values.reshape(8, 48)
+    assert not np.isnan(cells).any()
+    late = cells[:, 30:].mean(axis=1)
+    assert int(late.argmax()) == LATE_RANK
+    assert late[LATE_RANK] > 10 * np.delete(late, LATE_RANK).max()
+    assert cells[:, :18].mean() < 0.1 * late[LATE_RANK]
+
+
+def test_half_against_half_is_more_than_noise(client: TestClient) -> None:
+    row = client.get("/api/job", params={"job": LLAMA}).json()
+    middle = (row["first_step_ns"] + row["last_step_ns"]) // 2
+    sides = {"before": LLAMA, "before_to": middle, "after": LLAMA, "after_from": middle}
+    found = client.get("/api/compare", params=sides).json()
+    assert "slower, which is more than noise" in found["headline"]
+    assert found["is_noise"] is False
+    parts = {part["what"]: part for part in found["parts"]}
+    assert parts["loader"]["after_ns"] > 5 * parts["loader"]["before_ns"]
+
+
+def test_a_quarter_against_the_next_is_noise(client: TestClient) -> None:
+    row = client.get("/api/job", params={"job": LLAMA}).json()
+    begin, length = row["first_step_ns"], row["last_step_ns"] - row["first_step_ns"]
+    edges = [begin, begin + length // 5, begin + 2 * length // 5]
+    sides = {"before": LLAMA, "before_from": edges[0], "before_to": edges[1]}
+    sides |= {"after": LLAMA, "after_from": edges[1], "after_to": edges[2]}
+    assert client.get("/api/compare", params=sides).json()["is_noise"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/job?job=nothing", 404),
+        ("/api/job", 400),
+        (f"/api/heat?job={LLAMA}&value=bogus", 400),
+        (f"/api/heat?job={LLAMA}&first=9&last=3", 400),
+        (f"/api/heat?job={LLAMA}&first=0&last=3&columns=99999", 400),
+        ("/api/compare?before=a&after=b&before_from=9&before_to=3", 400),
+        ("/api/traces/..%2f..%2fetc", 404),
+        ("/api/traces/nowhere", 404),
+    ],
+)
+def test_a_wrong_question_gets_one_line(client: TestClient, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    if answer.headers["content-type"] == "application/json":
+        assert len(answer.json()["error"].splitlines()) == 1
+
+
+def test_the_page_has_the_strict_policy_on_the_collector_too(client: TestClient) -> None:
+    policy = client.get("/").headers["content-security-policy"]
+    assert "script-src 'self'" in policy and "unsafe" not in policy
+
+
+def test_another_site_is_not_answered(client: TestClient) -> None:
+    assert client.get("/api/fleet", headers={"host": "evil.example"}).status_code == 421
+    foreign = {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}
+    assert client.get("/api/fleet", headers=foreign).status_code == 403

@@ -1,0 +1,60 @@
+// From the fleet to the line of code that is to blame, by keyboard; then every page at every width.
+export default async function ({ address, options, open, accessible, noSidewaysScroll, drawn, assert }) {
+  const [evil] = options;
+  const page = await open();
+  await page.goto(address);
+  await page.getByRole("heading", { level: 1, name: /jobs running/ }).waitFor();
+  await accessible(page, "fleet");
+  assert.equal(await page.getByRole("link", { name: evil, exact: true }).count() >= 1, true, "a hostile name is shown as it is");
+  assert.equal(await page.locator("img").count(), 0);
+
+  // By keyboard only: search the job, go to it, to the finding, to the code.
+  await page.keyboard.press("/");
+  await page.keyboard.type("llama");
+  await page.getByText("1 of 3").waitFor();
+  const link = page.getByRole("link", { name: "llama-8b-sft", exact: true });
+  for (let i = 0; i < 12 && !(await link.evaluate((element) => element === document.activeElement)); i++) await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: /Rank 5 waits for its data loader/ }).waitFor();
+  await drawn(page, ".heat canvas");
+  await accessible(page, "job");
+  await page.locator(".heat canvas").focus();
+  for (let i = 0; i < 5; i++) await page.keyboard.press("ArrowDown");
+  await page.getByText(/rank 5, node0001, gpu 1/).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("group", { name: "rank 5" }).waitFor();
+  assert.match(page.url(), /rank=5/);
+  await page.getByRole("link", { name: "show me: the code" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: /Python stacks of rank 5/ }).waitFor();
+  await drawn(page, ".flame canvas");
+  await accessible(page, "flame graph of a job");
+  await page.keyboard.press("/");
+  await page.keyboard.type("dataloader");
+  await page.getByText(/found in .* of the time/).waitFor();
+  await page.locator(".flame canvas").focus();
+  for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
+  assert.match(await page.locator(".flame .readout").innerText(), /train\.py|torch\//);
+
+  // A link shows what its sender saw.
+  await page.waitForTimeout(300);
+  const second = await open();
+  await second.goto(page.url());
+  await second.getByRole("heading", { name: /Python stacks of rank 5/ }).waitFor();
+  assert.equal(await second.locator("[data-search]").inputValue(), "dataloader");
+  await second.context().close();
+
+  const views = ["#/", "#/job/llama-8b-sft", "#/job/llama-8b-sft/kernels", "#/job/llama-8b-sft/collectives", "#/job/llama-8b-sft/counters", "#/job/llama-8b-sft/facts", "#/compare?before=llama-8b-sft&after=llama-8b-sft", "#/compare", "#/captures", "#/agents", "#/nothing", `#/job/${encodeURIComponent(evil)}`];
+  for (const [width, colorScheme] of [[1280, "dark"], [360, "light"], [2560, "light"]]) {
+    const sized = await open({ viewport: { width, height: 900 }, colorScheme });
+    await sized.goto(address);
+    for (const view of views) {
+      await sized.evaluate((hash) => { location.hash = hash; }, view);
+      await sized.waitForFunction(() => document.querySelectorAll(".waiting").length === 0 && document.querySelector("h1, h2"));
+      await noSidewaysScroll(sized, `${view} at ${width}`);
+      if (width === 1280) await accessible(sized, `${view} ${colorScheme}`);
+    }
+    assert.equal(await sized.evaluate(() => globalThis.broken), undefined);
+    await sized.context().close();
+  }
+}
