@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from backports.zstd import decompress
+
+from pilotlight.recording.recording import Recording
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 
@@ -37,11 +44,9 @@ def ask(*words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_recorded_job_is_found_in_the_collector(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(JOB.format(seconds=4))
+@pytest.fixture
+def collector(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a collector that agents and verbs of this test find by themselves."""
     serving = subprocess.Popen(
         pilotlight("serve", "--json", "--port", "0", "--store", str(tmp_path / "store")),
         stdout=subprocess.PIPE,
@@ -49,28 +54,67 @@ def test_a_recorded_job_is_found_in_the_collector(
         env={**os.environ, "PILOTLIGHT": "0"},
     )
     assert serving.stdout is not None
+    url = json.loads(serving.stdout.readline())["url"]
+    monkeypatch.setenv("PILOTLIGHT_COLLECTOR", url)
+    monkeypatch.setenv("PILOTLIGHT_CLUSTER", "lab")
+    yield url
+    serving.send_signal(signal.SIGTERM)
+    assert serving.wait(60) == 0
+    serving.stdout.close()
+
+
+def until(condition: Callable[[], Any], timeout_s: float = 40.0) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "never became true"
+        time.sleep(0.3)
+    return found
+
+
+def test_a_recorded_job_is_found_in_the_collector(collector: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(JOB.format(seconds=4))
+    words = pilotlight("run", "-q", "--name", "nightly", "--", sys.executable, str(script))
+    assert subprocess.run(words, timeout=60).returncode == 0
+    (job,) = until(lambda: [one for one in ask("jobs") if one["state"] == "finished"])
+    assert (job["job"], job["cluster"], job["ranks"]) == ("nightly", "lab", 1)
+    (rank,) = ask("ranks", "nightly")
+    steps = ask("steps", "nightly", "--limit", "5000")
+    # The step that was under way at the end has no end.
+    assert sorted(row["step"] for row in steps) == list(range(rank["step"] + 1))
+    assert rank["steps"] == len(steps) > 100
+    assert [row["name"] for row in ask("kernels", "nightly", "--of", "ranges")] == ["work"]
+    assert ask("job", "nightly")["losses"] == {}
+    counted = ask("query", "SELECT count() FROM steps WHERE job = 'nightly'")
+    assert counted["rows"] == [[len(steps)]]
+
+
+def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(JOB.format(seconds=40))
+    words = pilotlight("run", "-q", "--name", "long", "--", sys.executable, str(script))
+    job = subprocess.Popen(words)
     try:
-        url = json.loads(serving.stdout.readline())["url"]
-        monkeypatch.setenv("PILOTLIGHT_COLLECTOR", url)
-        monkeypatch.setenv("PILOTLIGHT_CLUSTER", "lab")
-        words = pilotlight("run", "-q", "--name", "nightly", "--", sys.executable, str(script))
-        assert subprocess.run(words, timeout=60).returncode == 0
-        deadline = time.monotonic() + 30
-        while not (found := ask("jobs")) or found[0]["state"] != "finished":
-            assert time.monotonic() < deadline, found
-            time.sleep(0.3)
-        (job,) = found
-        assert (job["job"], job["cluster"], job["ranks"]) == ("nightly", "lab", 1)
-        (rank,) = ask("ranks", "nightly")
-        steps = ask("steps", "nightly", "--limit", "5000")
-        # The step that was under way at the end has no end.
-        assert sorted(row["step"] for row in steps) == list(range(rank["step"] + 1))
-        assert rank["steps"] == len(steps) > 100
-        assert [row["name"] for row in ask("kernels", "nightly", "--of", "ranges")] == ["work"]
-        assert ask("job", "nightly")["losses"] == {}
-        counted = ask("query", "SELECT count() FROM steps WHERE job = 'nightly'")
-        assert counted["rows"] == [[len(steps)]]
+        until(lambda: ask("jobs"))
+        body = json.dumps({"job": "long", "seconds": 5}).encode()
+        request = urllib.request.Request(f"{collector}/v1/captures", body)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            id = json.load(answer)["data"]["id"]
+
+        def stored() -> Any:
+            with urllib.request.urlopen(f"{collector}/v1/captures", timeout=30) as answer:
+                found = json.load(answer)["data"]
+                return [one for one in found if one["id"] == id and one["state"] == "stored"]
+
+        (capture,) = until(stored)
+        assert capture["bytes"] > 0
+        (archive,) = (tmp_path / "store" / "captures" / id).glob("*.tar.zst")
+        with tarfile.open(fileobj=io.BytesIO(decompress(archive.read_bytes()))) as tar:
+            tar.extractall(tmp_path / "capture", filter="data")
+        (folder,) = (tmp_path / "capture").iterdir()
+        recording = Recording.open(folder)
+        assert recording.manifest.job == "long"
+        assert recording.detail("steps").rows > 50
     finally:
-        serving.send_signal(signal.SIGTERM)
-        serving.wait(60)
-        serving.stdout.close()
+        job.send_signal(signal.SIGINT)
+        job.wait(60)

@@ -245,6 +245,7 @@ class Service:
                 self._tick_job(job, facts, now_ns)
         if self.shipping is not None:
             with self.faults.apart("shipping"):
+                self.shipping.answer_requests(self.jobs.open, self.flush)
                 jobs = self.jobs.open.values()
                 self.shipping.tick(jobs, self.clocks.pairs[-1], self.governor, now_ns)
         self._end_if_idle(now_ns)

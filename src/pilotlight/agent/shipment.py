@@ -32,6 +32,7 @@ class _Traffic:
     wait_ns: int = 0
     bytes: int = 0
     max_ns: int = 0
+    size: int = 0
 
 
 @dataclass
@@ -95,9 +96,10 @@ class ProcessShipment:
                 self.gauges.setdefault(key, _Gauge()).add(value)
 
     def _collectives(self, columns: Columns) -> None:
-        for operation, group, start_ns, duration_ns, wait_ns, size, sequence in zip(
+        for operation, group, ranks, start_ns, duration_ns, wait_ns, size, sequence in zip(
             numbers("u32", columns["name"]),
             numbers("u32", columns["group"]),
+            numbers("u32", columns["world_size"]),
             numbers("i64", columns["start_ns"]),
             numbers("i64", columns["duration_ns"]),
             numbers("i64", columns["wait_ns"]),
@@ -112,6 +114,7 @@ class ProcessShipment:
             sums.wait_ns += wait_ns
             sums.bytes += max(0, size)
             sums.max_ns = max(sums.max_ns, duration_ns)
+            sums.size = ranks
             name = self.definitions.name(group)
             if len(self.finished) < 64 or name in self.finished:
                 self.finished[name] = max(self.finished.get(name, 0), sequence)
@@ -175,6 +178,7 @@ class JobShipment:
                     _aligned(time_ns + to_realtime_ns),
                     one.definitions.name(operation)[:200],
                     one.definitions.name(group)[:200],
+                    sums.size,
                     sums.count,
                     sums.total_ns,
                     sums.wait_ns,

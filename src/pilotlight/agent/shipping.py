@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pilotlight import __version__
+from pilotlight.agent.bringing import bring
 from pilotlight.agent.counters.rows import WindowRow
 from pilotlight.agent.counters.source import Event
 from pilotlight.agent.governor import Governor
@@ -20,6 +21,7 @@ from pilotlight.recording.manifest import ClockPair
 from pilotlight.recording.schema import WINDOW_NS
 from pilotlight.ship.envelope import Value, seal
 from pilotlight.ship.outbox import Outbox
+from pilotlight.ship.requests import Requests
 from pilotlight.ship.sender import Sender
 from pilotlight.ship.target import Target
 from pilotlight.ship.wire import PROTOCOL
@@ -31,6 +33,17 @@ _MOST_STEPS = 20_000
 _ALL_NS = 1 << 62
 _MOST_COUNTERS = 20_000
 _MOST_EVENTS = 1000
+# In the store the unit is part of the name.
+_UNITS = {
+    "%": ("_ratio", 0.01),
+    "°C": ("_c", 1.0),
+    "MHz": ("_mhz", 1.0),
+    "W": ("_w", 1.0),
+    "J": ("_j", 1.0),
+    "B": ("_bytes", 1.0),
+    "B/s": ("_bytes_per_s", 1.0),
+}
+_THROTTLES = ("held_by_temperature", "held_by_board", "held_by_reliability")
 _UNSENT = "unsent.json"
 
 
@@ -44,6 +57,7 @@ class Shipping:
         self.outbox = Outbox(target.folder, target.spool_bytes)
         self.sender = Sender(target, self.outbox)
         self.agent = self.outbox.agent_id()
+        self.requests = Requests(target, self.agent, self.sender.clock)
         self._epoch = time.time_ns()
         self._sequence = 0
         self._shipments: dict[str, JobShipment] = {}
@@ -58,12 +72,25 @@ class Shipping:
         self._device_events: list[tuple[int, Event]] = []
         self.problems: dict[str, int] = {}
         self.sender.start()
+        self.requests.start()
 
     def take(self, job: Job, taken: Sequence[tuple[Process, Taken]]) -> None:
         """What was just committed to a recording."""
         if job.name not in self._shipments:
             self._shipments[job.name] = JobShipment(job)
         self._shipments[job.name].add(taken)
+
+    def answer_requests(self, jobs: Mapping[str, Job], flush: Callable[[Job], None]) -> None:
+        """What the collector wants of the flight recorder; once a second."""
+        while (request := self.requests.take()) is not None:
+            job = jobs.get(str(request.get("job", "")))
+            if job is None:
+                self.requests.refuse(str(request.get("capture", "")), "no such job here")
+                continue
+            flush(job)
+            best = self.sender.clock.best
+            offset_ns = best.offset_ns if best else 0
+            bring(job.folder, request, offset_ns, self._target.folder, self.requests)
 
     def process_ended(self, job: Job, process: Process, now_ns: int) -> None:
         shipment = self._shipments.get(job.name)
@@ -91,6 +118,7 @@ class Shipping:
 
     def stop(self, jobs: Iterable[Job], clock: ClockPair, governor: Governor, now_ns: int) -> None:
         self._seal([(job, False) for job in jobs], clock, governor, now_ns)
+        self.requests.stop()
         self.sender.stop(3.0)
         with contextlib.suppress(OSError):
             (self._target.folder / _UNSENT).unlink()
@@ -109,7 +137,8 @@ class Shipping:
             "rows_lost": self.outbox.lost.rows,
             "offset_ns": best.offset_ns if best else None,
             "uncertainty_ns": best.uncertainty_ns if best else None,
-            "problems": {**self.sender.problems, **self.problems},
+            "captures": self.requests.delivered,
+            "problems": {**self.sender.problems, **self.requests.problems, **self.problems},
         }
 
     def _seal(
@@ -194,12 +223,31 @@ class Shipping:
         }
         node = len(places)
         rows = tables.setdefault("counters", [])
+        throttled: dict[tuple[int, int, int], float] = {}
         for counter, start_ns, count, mean, least, most in self._device_windows:
             gpu = gpu_number(counter.device)
-            name = counter.name if gpu >= 0 else f"{counter.device}.{counter.name}"
+            suffix, scale = _UNITS.get(counter.unit, ("", 1.0))
+            name = f"{'gpu' if gpu >= 0 else counter.device}.{counter.name}{suffix}"
             when_ns = (start_ns + to_realtime_ns) // WINDOW_NS * WINDOW_NS
             place = owners.get(gpu, node) if gpu >= 0 else node
-            rows.append([place, gpu, when_ns, name, count, mean * count, least, most, mean])
+            value = mean * scale
+            rows.append(
+                [
+                    place,
+                    gpu,
+                    when_ns,
+                    name,
+                    count,
+                    value * count,
+                    least * scale,
+                    most * scale,
+                    value,
+                ]
+            )
+            if counter.name in _THROTTLES:
+                throttled[place, gpu, when_ns] = throttled.get((place, gpu, when_ns), 0.0) + value
+        for (place, gpu, when_ns), ratio in throttled.items():
+            rows.append([place, gpu, when_ns, "gpu.throttle_ratio", 1, ratio, ratio, ratio, ratio])
         if any(row[0] == node for row in rows):
             places.append({"job": "", "role": "node"})
         self._device_windows = []

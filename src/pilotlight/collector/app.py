@@ -20,10 +20,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from pilotlight.collector import ingest
+from pilotlight.collector import capturing, ingest
 from pilotlight.collector.access import COOKIE, SMALL_BODY_BYTES, Access
 from pilotlight.collector.answer import failure, reply
 from pilotlight.collector.collector import Collector
+from pilotlight.collector.metrics import exposition
+from pilotlight.collector.openapi import description
 from pilotlight.collector.read import QUESTIONS
 from pilotlight.errors import PilotlightError
 from pilotlight.store import sandbox
@@ -42,6 +44,7 @@ def make_app(collector: Collector) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        collector.doorbell.open()
         yield
 
     app = Starlette(
@@ -64,6 +67,13 @@ def _routes() -> list[BaseRoute]:
         Route("/v1/hello", ingest.hello),
         Route("/v1/batches", ingest.batches, methods=["POST"]),
         Route("/v1/query", sql, methods=["POST"]),
+        Route("/v1/requests", capturing.requests),
+        Route("/v1/detail", capturing.detail, methods=["PUT"]),
+        Route("/v1/captures", capturing.ask, methods=["POST"]),
+        Route("/v1/captures/files", capturing.files),
+        Route("/v1/captures/file", capturing.file),
+        Route("/metrics", metrics),
+        Route("/openapi.json", openapi),
         *(question.route for question in QUESTIONS),
     ]
 
@@ -108,6 +118,16 @@ async def login(request: Request) -> Response:
             cookie[COOKIE]["secure"] = "yes"
         answer.headers["set-cookie"] = cookie[COOKIE].OutputString()
     return answer
+
+
+def metrics(request: Request) -> Response:
+    """For Prometheus; of the tenant of the token."""
+    text = exposition(request.app.state.collector, request.state.token.tenant)
+    return Response(text, media_type="text/plain; version=0.0.4")
+
+
+async def openapi(request: Request) -> Response:
+    return reply(description())
 
 
 async def sql(request: Request) -> Response:

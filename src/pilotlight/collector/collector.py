@@ -6,8 +6,12 @@ import time
 from collections import Counter
 
 from pilotlight.collector.access import Rate
+from pilotlight.collector.captures import Capture, CaptureDesk
 from pilotlight.collector.config import Config
+from pilotlight.collector.doorbell import Doorbell
 from pilotlight.collector.tokens import Tokens
+from pilotlight.collector.watch.alerts import Announcer
+from pilotlight.collector.watch.watcher import Watcher
 from pilotlight.store.batch import Batch
 from pilotlight.store.place import StorePlace
 from pilotlight.store.store import Store
@@ -25,6 +29,12 @@ class Collector:
         self.refused: Counter[str] = Counter()
         self.rate = Rate(self.config.listen.requests_per_s, self.config.listen.burst)
         limits = Limits(waiting_bytes=self.config.keep.waiting_bytes)
+        self.doorbell = Doorbell()
+        self.desk = CaptureDesk(
+            self.store, self.config.captures, self.doorbell.ring, self._captured
+        )
+        self.announcer = Announcer(self.config.alerts)
+        self.watcher = Watcher(self.store, self.config, self.desk, self.announcer)
         self.writer = Writer(self.store, limits, self._received)
 
     @property
@@ -37,7 +47,14 @@ class Collector:
     def close(self) -> None:
         """Nothing that was acknowledged is lost: what is not in the tables is in the spool."""
         self.writer.close()
+        self.watcher.close()
+        self.announcer.close()
         self.store.close()
 
     def _received(self, batch: Batch) -> None:
         """Called for each new batch once it is safe."""
+        if self.config.watch.on:
+            self.watcher.take(batch)
+
+    def _captured(self, capture: Capture) -> None:
+        self.watcher.stored(capture)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import ssl
 from collections.abc import Callable
@@ -47,7 +48,17 @@ def serve(place: StorePlace, config: Config, announce: Callable[[str], None]) ->
         ssl_ca_certs=listen.client_ca or None,
         ssl_cert_reqs=ssl.CERT_REQUIRED if listen.client_ca else ssl.CERT_NONE,
     )
-    server = uvicorn.Server(settings)
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Agents that wait for requests would hold it up."""
+            collector.doorbell.close()
+            await super().shutdown(sockets)
+
+    server = Server(settings)
+    # uvicorn ends what is under way, then sends itself the signal again: that one is not for us.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     scheme = "https" if listen.certificate else "http"
     port = listener.getsockname()[1]
     host = f"[{listen.address}]" if ":" in listen.address else listen.address

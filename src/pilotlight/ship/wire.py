@@ -68,8 +68,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             _table(
                 "collectives",
-                "place u32, time_ns i64, operation utf8, group utf8, count u64, total_ns i64, "
-                "wait_ns i64, bytes i64, max_ns i64",
+                "place u32, time_ns i64, operation utf8, group utf8, size u32, count u64, "
+                "total_ns i64, wait_ns i64, bytes i64, max_ns i64",
             ),
             _table(
                 "counters",
@@ -82,6 +82,6 @@ TABLES: Mapping[str, Table] = MappingProxyType(
 )
 
 OPTIONAL: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"steps": frozenset({*PARTS, "wait_ns", "known"})}
+    {"steps": frozenset({*PARTS, "wait_ns", "known"}), "collectives": frozenset({"size"})}
 )
 """Columns that an older agent does not send; they are 0 then."""

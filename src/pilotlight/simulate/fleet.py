@@ -77,6 +77,7 @@ class SimulatedAgent:
     sequence: int = 0
     started_ns: int = 0
     _told: set[int] = field(default_factory=set)
+    _last_step_ns: dict[int, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -103,9 +104,11 @@ class SimulatedAgent:
             rows = list(rank_steps(job, rank, from_ns, to_ns))
             steps += [[place, *row] for row in rows]
             latest.append(rows[-1][0] if rows else -1)
+            if rows:
+                self._last_step_ns[rank] = rows[-1][1] + rows[-1][2]
             time_ns = from_ns // WINDOW_NS * WINDOW_NS
             windows += _windows(place, time_ns, rows)
-            collectives += _collectives(place, time_ns, rows)
+            collectives += _collectives(place, job.ranks, time_ns, rows)
             counters += _counters(job, place, rank, time_ns, rows)
             histograms += [
                 [place, time_ns, _ACTIVITY, _id(name), 140 + n, 40 * len(rows)]
@@ -149,6 +152,7 @@ class SimulatedAgent:
             "pid": 4000 + place,
             "gpu": place,
             "gpu_name": "NVIDIA H100 80GB HBM3",
+            "last_step_ns": self._last_step_ns.get(first + place, 0),
             "python": "3.11.7",
             "started_ns": self.started_ns,
             "step": step,
@@ -260,7 +264,9 @@ def _windows(place: int, time_ns: int, rows: Sequence[Sequence[int]]) -> list[li
     return found
 
 
-def _collectives(place: int, time_ns: int, rows: Sequence[Sequence[int]]) -> list[list[Value]]:
+def _collectives(
+    place: int, ranks: int, time_ns: int, rows: Sequence[Sequence[int]]
+) -> list[list[Value]]:
     if not rows:
         return []
     total = sum(row[4] for row in rows)
@@ -268,7 +274,7 @@ def _collectives(place: int, time_ns: int, rows: Sequence[Sequence[int]]) -> lis
     wait = max(0, int(total - moved))
     size = len(rows) * (1 << 30)
     longest = max(row[4] for row in rows)
-    return [[place, time_ns, "all_reduce", "dp", 32 * len(rows), total, wait, size, longest]]
+    return [[place, time_ns, "all_reduce", "dp", ranks, 32 * len(rows), total, wait, size, longest]]
 
 
 def _counters(

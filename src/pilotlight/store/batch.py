@@ -27,6 +27,7 @@ Text = Annotated[str, Meta(max_length=16_384)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 MOST_ROWS = 2_000_000
+_OPTIONAL_DTYPES = {"known": "u2", "size": "u4"}
 OLDEST_NS = 35 * 86_400 * 10**9
 AHEAD_NS = 3_600 * 10**9
 
@@ -196,8 +197,7 @@ def _columns(table: Table, stream: memoryview) -> Columns:
         needed = tuple(column for column in table.columns if column.name not in optional)
         found = _read(Table(table.name, needed), stream)
         missing: dict[str, Array] = {
-            name: np.zeros(found.rows, np.uint16 if name == "known" else np.int64)
-            for name in optional
+            name: np.zeros(found.rows, _OPTIONAL_DTYPES.get(name, "i8")) for name in optional
         }
         return Columns(found.rows, {**found.arrays, **missing}, found.texts)
 

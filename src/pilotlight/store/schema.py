@@ -71,6 +71,7 @@ def _columns(text: str) -> tuple[tuple[str, str], ...]:
         "i32": "Int32",
         "i64": "Int64 CODEC(Delta, ZSTD(1))",
         "u8": "UInt8",
+        "u32": "UInt32",
         "u16": "UInt16 CODEC(T64, ZSTD(1))",
         "f64": "Float64 CODEC(ZSTD(1))",
         "sum": _SUM,
@@ -180,7 +181,7 @@ _LIST = (
         "collectives",
         _columns(
             f"{_WHO}, node id, rank i32, time_ns time, operation id, group id, "
-            "count count, total_ns span, wait_ns span, bytes span, max_ns span"
+            "size u32, count count, total_ns span, wait_ns span, bytes span, max_ns span"
         ),
         ("tenant", "job", "time_ns", "rank", "operation", "group"),
         time="time_ns",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pilotlight.errors import NotFound
 from pilotlight.store.queries.reader import HOUR_NS, Reader, Span
@@ -67,7 +68,7 @@ class Waste:
 class JobDetail:
     row: JobRow
     attempts: Sequence[Attempt]
-    facts: dict[str, object]
+    facts: dict[str, Any]
     quantiles_ns: dict[str, int]
     waste: Waste
     losses: dict[str, int]
@@ -271,7 +272,7 @@ def _attempts(reader: Reader, name: str) -> list[Attempt]:
     ]
 
 
-def _facts(reader: Reader, name: str) -> dict[str, object]:
+def _facts(reader: Reader, name: str) -> dict[str, Any]:
     found = reader.select(
         "SELECT facts FROM jobs FINAL WHERE tenant = {tenant:String} AND job = {job:String} "
         "ORDER BY attempt DESC, updated_ns DESC LIMIT 1",

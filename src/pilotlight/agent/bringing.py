@@ -1,0 +1,76 @@
+"""A part of the flight recorder on its way to the collector: sliced, packed, sent, removed."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pilotlight.agent.slice import copy_last
+from pilotlight.errors import PilotlightError
+from pilotlight.recording.zstd import ZstdCompressor
+from pilotlight.ship.requests import Request, Requests
+
+_PIECE_BYTES = 1 << 20
+_LEVEL = 3
+_LONGEST_S = 600.0
+
+
+def bring(folder: Path, request: Request, offset_ns: int, into: Path, requests: Requests) -> None:
+    """Slices now, while the chunks are there; the rest goes on beside the agent's loop."""
+    capture = str(request.get("capture", ""))[:64]
+    from_ns = request.get("from_ns")
+    limit = request.get("limit_bytes")
+    if not capture.isalnum() or type(from_ns) is not int or type(limit) is not int:
+        return
+    # `from_ns` is on the collector's clock.
+    last_s = (time.time_ns() + offset_ns - from_ns) / 1e9
+    place = into / f"capture-{capture}"
+    try:
+        copy_last(folder, place, int(min(max(last_s, 1.0), _LONGEST_S) * 1e9))
+    except (PilotlightError, OSError) as error:
+        why = str(error)
+        _in_background(lambda: requests.refuse(capture, why))
+        return
+    _in_background(lambda: _send(place, capture, limit, requests))
+
+
+def _send(place: Path, capture: str, limit_bytes: int, requests: Requests) -> None:
+    archive = place.with_suffix(".tar.zst")
+    try:
+        size = pack(place, archive)
+        if size > limit_bytes:
+            requests.refuse(capture, f"{size} bytes are more than the {limit_bytes} asked for")
+        else:
+            for attempt in range(3):
+                if requests.deliver(capture, archive):
+                    break
+                time.sleep(2.0**attempt)
+    except OSError as error:
+        requests.refuse(capture, f"{error.strerror or error}")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        archive.unlink(missing_ok=True)
+
+
+def pack(folder: Path, archive: Path) -> int:
+    """A tar archive under zstd; its size."""
+    plain = archive.with_suffix("")
+    try:
+        with tarfile.open(plain, "w") as tar:
+            tar.add(folder, arcname=folder.name)
+        compressor = ZstdCompressor(level=_LEVEL)
+        with plain.open("rb") as source, archive.open("wb") as target:
+            while piece := source.read(_PIECE_BYTES):
+                target.write(compressor.compress(piece))
+            target.write(compressor.flush())
+    finally:
+        plain.unlink(missing_ok=True)
+    return archive.stat().st_size
+
+
+def _in_background(work: Callable[[], object]) -> None:
+    threading.Thread(target=work, name="capture", daemon=True).start()

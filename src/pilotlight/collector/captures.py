@@ -1,0 +1,315 @@
+"""Captures: slices of the flight recorders of some ranks, asked for and kept for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pilotlight.collector.config import Captures as Settings
+from pilotlight.errors import NotFound, StoreError, UsageError
+from pilotlight.store.store import Store
+
+ANSWER_S = 120.0
+_PLAIN = re.compile(r"[^A-Za-z0-9_.-]")
+_DAY_NS = 86_400 * 10**9
+_USER_GAP_S = 5.0
+
+
+@dataclass
+class Capture:
+    """`agents`: by agent the node and ranks that are asked; `got`: by agent what it sent."""
+
+    id: str
+    tenant: str
+    job: str
+    attempt: int
+    reason: str
+    asked_by: str
+    finding: str
+    agents: dict[str, tuple[str, tuple[int, ...]]]
+    from_ns: int
+    to_ns: int
+    requested_ns: int
+    expires_ns: int
+    options: Mapping[str, object] = field(default_factory=dict)
+    handed: set[str] = field(default_factory=set)
+    got: dict[str, int] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    state: str = "requested"
+
+    @property
+    def ranks(self) -> list[int]:
+        return sorted({rank for _, ranks in self.agents.values() for rank in ranks})
+
+    def row(self, now_ns: int) -> dict[str, object]:
+        return {
+            "tenant": self.tenant,
+            "job": self.job,
+            "attempt": self.attempt,
+            "id": self.id,
+            "reason": self.reason,
+            "asked_by": self.asked_by,
+            "finding": self.finding,
+            "state": self.state,
+            "problem": "; ".join(f"{node}: {why}" for node, why in self.problems.items())[:2000],
+            "ranks": self.ranks,
+            "nodes": sorted({node for node, _ in self.agents.values()}),
+            "from_ns": self.from_ns,
+            "to_ns": self.to_ns,
+            "requested_ns": self.requested_ns,
+            "updated_ns": now_ns,
+            "expires_ns": self.expires_ns,
+            "files": len(self.got),
+            "bytes": sum(self.got.values()),
+        }
+
+
+class CaptureDesk:
+    """Requests, limits and files. `ring(tenant, agent)` wakes an agent that waits for requests."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        ring: Callable[[str, str], None],
+        on_stored: Callable[[Capture], None] = lambda capture: None,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._ring = ring
+        self._on_stored = on_stored
+        self._folder = store.place.captures
+        self._open: dict[str, Capture] = {}
+        self._guard = threading.RLock()
+        self._job_last_s: dict[tuple[str, str, bool], float] = {}
+        self._node_last_s: dict[tuple[str, str], float] = {}
+        self.counts: Counter[str] = Counter()
+
+    def ask(
+        self,
+        tenant: str,
+        job: str,
+        attempt: int,
+        agents: Mapping[str, tuple[str, tuple[int, ...]]],
+        seconds: float,
+        reason: str,
+        asked_by: str,
+        finding: str = "",
+        options: Mapping[str, object] | None = None,
+    ) -> Capture:
+        """UsageError: a limit is reached, and which."""
+        now_s, now_ns = time.monotonic(), time.time_ns()
+        is_user = reason == "user"
+        with self._guard:
+            self._check_limits(tenant, job, agents, is_user, now_s)
+            capture = Capture(
+                id=secrets.token_hex(8),
+                tenant=tenant,
+                job=job,
+                attempt=attempt,
+                reason=reason,
+                asked_by=asked_by,
+                finding=finding,
+                agents=dict(agents),
+                from_ns=now_ns - int(seconds * 1e9),
+                to_ns=now_ns,
+                requested_ns=now_ns,
+                expires_ns=now_ns + int(self._settings.keep_days * _DAY_NS),
+                options=dict(options or {}),
+            )
+            self._open[capture.id] = capture
+            self._job_last_s[tenant, job, is_user] = now_s
+            for node, _ in agents.values():
+                self._node_last_s[tenant, node] = now_s
+            self.counts["requested"] += 1
+        self._store.insert_rows("captures", [capture.row(now_ns)])
+        self.audit(tenant, asked_by, "capture", f"{job} {capture.id} {reason}")
+        for agent in agents:
+            self._ring(tenant, agent)
+        return capture
+
+    def audit(self, tenant: str, who: str, action: str, what: str) -> None:
+        row = {"tenant": tenant, "time_ns": time.time_ns(), "who": who}
+        self._store.insert_rows("audit", [{**row, "action": action, "what": what[:1000]}])
+
+    def pending(self, tenant: str, agent: str) -> list[dict[str, object]]:
+        """What an agent has still to deliver; handed out once."""
+        found: list[dict[str, object]] = []
+        with self._guard:
+            for capture in self._open.values():
+                mine = capture.agents.get(agent)
+                if capture.tenant != tenant or mine is None or agent in capture.handed:
+                    continue
+                capture.handed.add(agent)
+                found.append(
+                    {
+                        "capture": capture.id,
+                        "job": capture.job,
+                        "ranks": list(mine[1]),
+                        "from_ns": capture.from_ns,
+                        "to_ns": capture.to_ns,
+                        "limit_bytes": self._settings.each_bytes,
+                        **capture.options,
+                    }
+                )
+        return found
+
+    def place_for(self, tenant: str, id: str, agent: str) -> tuple[Path, int]:
+        """Where the detail of an agent is written to, and how much of it. NotFound: not asked."""
+        with self._guard:
+            capture = self._open.get(id)
+            if capture is None or capture.tenant != tenant or agent not in capture.agents:
+                raise NotFound("no such capture is waited for")
+            node = _PLAIN.sub("_", capture.agents[agent][0])
+        folder = self._folder / id
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder / f"{node}.tar.zst", self._settings.each_bytes
+
+    def delivered(self, id: str, agent: str, size: int, facts: Mapping[str, object]) -> None:
+        """The file is there; the capture is stored when the last one is."""
+        with self._guard:
+            capture = self._open.get(id)
+            if capture is None:
+                return
+            capture.got[agent] = size
+            _note(self._folder / id, capture, agent, facts)
+        self._settle(capture)
+
+    def refused(self, tenant: str, id: str, agent: str, why: str) -> None:
+        """The agent has nothing to give, and says why."""
+        with self._guard:
+            capture = self._open.get(id)
+            if capture is None or capture.tenant != tenant or agent not in capture.agents:
+                return
+            capture.problems[capture.agents[agent][0]] = why[:200]
+        self._settle(capture)
+
+    def tick(self, now_ns: int) -> None:
+        """Gives up on agents that do not answer; removes what has expired."""
+        with self._guard:
+            late = [
+                capture
+                for capture in self._open.values()
+                if now_ns - capture.requested_ns > ANSWER_S * 1e9
+            ]
+        for capture in late:
+            for agent, (node, _) in capture.agents.items():
+                if agent not in capture.got:
+                    capture.problems.setdefault(node, "did not answer in time")
+            self._settle(capture)
+
+    def expire(self, now_ns: int) -> int:
+        """Removes the files of captures whose time is over; returns how many."""
+        rows = self._store.select(
+            "SELECT tenant, job, id FROM captures FINAL WHERE expires_ns < {now:Int64} "
+            "AND state != 'expired' AND state != 'requested'",
+            {"now": now_ns},
+        )
+        for tenant, job, id in rows:
+            shutil.rmtree(self._folder / _PLAIN.sub("_", id), ignore_errors=True)
+            found = self._store.select(
+                "SELECT * FROM captures FINAL WHERE tenant = {t:String} AND job = {j:String} "
+                "AND id = {i:String}",
+                {"t": tenant, "j": job, "i": id},
+            )
+            names = self._column_names()
+            row = dict(zip(names, found[0], strict=True))
+            self._store.insert_rows("captures", [{**row, "state": "expired", "updated_ns": now_ns}])
+        return len(rows)
+
+    def files(self, id: str) -> list[tuple[str, int]]:
+        folder = self._folder / _PLAIN.sub("_", id)
+        with contextlib.suppress(OSError):
+            return sorted((one.name, one.stat().st_size) for one in folder.iterdir())
+        return []
+
+    def file(self, id: str, name: str) -> Path:
+        """NotFound: there is none of that name."""
+        path = self._folder / _PLAIN.sub("_", id) / _PLAIN.sub("_", name)
+        if _PLAIN.search(id) or _PLAIN.search(name) or name.startswith("."):
+            raise NotFound("no such file")
+        if not path.is_file():
+            raise NotFound(f"the capture {id} has no file {name}")
+        return path
+
+    @property
+    def used_bytes(self) -> int:
+        total = 0
+        with contextlib.suppress(OSError):
+            for folder in self._folder.iterdir():
+                total += sum(one.stat().st_size for one in folder.iterdir())
+        return total
+
+    def _column_names(self) -> Sequence[str]:
+        from pilotlight.store.schema import TABLES
+
+        return TABLES["captures"].column_names
+
+    def _check_limits(
+        self,
+        tenant: str,
+        job: str,
+        agents: Mapping[str, tuple[str, tuple[int, ...]]],
+        is_user: bool,
+        now_s: float,
+    ) -> None:
+        settings = self._settings
+        if not agents:
+            raise UsageError(f"no agent of job {job} is known; is it running?")
+        if len(self._open) >= settings.most_at_once:
+            self.counts["refused: too many at once"] += 1
+            raise UsageError(f"{len(self._open)} captures are under way, which is all it may")
+        gap_s = _USER_GAP_S if is_user else settings.per_job_s
+        last_s = self._job_last_s.get((tenant, job, is_user))
+        if last_s is not None and now_s - last_s < gap_s:
+            self.counts["refused: job rate"] += 1
+            raise UsageError(f"job {job} was captured {now_s - last_s:.0f} s ago")
+        if not is_user:
+            for node, _ in agents.values():
+                node_s = self._node_last_s.get((tenant, node))
+                if node_s is not None and now_s - node_s < settings.per_node_s:
+                    self.counts["refused: node rate"] += 1
+                    raise UsageError(f"node {node} was captured {now_s - node_s:.0f} s ago")
+        if self.used_bytes + len(agents) * (1 << 20) > settings.budget_bytes:
+            self.counts["refused: budget"] += 1
+            raise UsageError("the captures that are kept have used up their disk budget")
+
+    def _settle(self, capture: Capture) -> None:
+        with self._guard:
+            answered = len(capture.got) + len(capture.problems)
+            if answered < len(capture.agents) or capture.id not in self._open:
+                return
+            del self._open[capture.id]
+            capture.state = (
+                "stored"
+                if capture.got and not capture.problems
+                else ("partial" if capture.got else "failed")
+            )
+            self.counts[capture.state] += 1
+        with contextlib.suppress(StoreError):
+            self._store.insert_rows("captures", [capture.row(time.time_ns())])
+        self._on_stored(capture)
+
+
+def _note(folder: Path, capture: Capture, agent: str, facts: Mapping[str, object]) -> None:
+    """What a reader needs to put the nodes on one time line."""
+    path = folder / "capture.json"
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        content = {"capture": capture.id, "job": capture.job, "nodes": {}}
+    content["from_ns"], content["to_ns"] = capture.from_ns, capture.to_ns
+    node, ranks = capture.agents[agent]
+    content["nodes"][node] = {"ranks": list(ranks), **facts}
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(content, indent=1))
+    beside.replace(path)

@@ -1,0 +1,152 @@
+"""Captures over HTTP: people ask, agents fetch requests and bring detail, people read it."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response
+
+from pilotlight.collector.access import SMALL_BODY_BYTES
+from pilotlight.collector.answer import failure, number, reply, text
+from pilotlight.collector.ingest import bounded_body
+from pilotlight.errors import NotFound, PilotlightError, UsageError
+from pilotlight.ship.wire import CLOCK_HEADER
+
+_LONGEST_WAIT_S = 55
+
+
+class Question(msgspec.Struct, frozen=True):
+    """No ranks: all of them. `steps` asks for a trace of that many steps besides."""
+
+    job: Annotated[str, Meta(min_length=1, max_length=200)]
+    ranks: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=100_000)] = []
+    seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
+    steps: Annotated[int, Meta(ge=0, le=1000)] = 0
+
+
+async def ask(request: Request) -> Response:
+    """A person wants a capture."""
+    body = await bounded_body(request, SMALL_BODY_BYTES)
+    if body is None:
+        return reply({"error": f"at most {SMALL_BODY_BYTES} bytes"}, 413)
+    try:
+        question = msgspec.json.decode(body, type=Question)
+    except msgspec.MsgspecError as error:
+        return reply({"error": f"not a question: {error}"}, 400)
+    return await run_in_threadpool(_ask, request, question)
+
+
+def _ask(request: Request, question: Question) -> Response:
+    collector, token = request.app.state.collector, request.state.token
+    attempt, agents = collector.watcher.agents_of(
+        token.tenant, question.job, question.ranks or None
+    )
+    if not agents:
+        return failure(NotFound(f"no running job {question.job} with such ranks"))
+    options = {"steps": question.steps} if question.steps else {}
+    try:
+        capture = collector.desk.ask(
+            token.tenant,
+            question.job,
+            attempt,
+            agents,
+            question.seconds,
+            "user",
+            token.name or token.id,
+            options=options,
+        )
+    except UsageError as error:
+        return reply({"error": str(error)}, 429, {"retry-after": "10"})
+    except PilotlightError as error:
+        return failure(error)
+    return reply({"data": {"id": capture.id, "ranks": capture.ranks}, "partial": False})
+
+
+async def requests(request: Request) -> Response:
+    """An agent waits for something to do."""
+    collector, token = request.app.state.collector, request.state.token
+    try:
+        agent = text(request, "agent")
+        wait_s = number(request, "wait", 25, 0, _LONGEST_WAIT_S)
+    except UsageError as error:
+        return failure(error)
+    found = collector.desk.pending(token.tenant, agent)
+    if not found and wait_s:
+        await collector.doorbell.wait(token.tenant, agent, wait_s)
+        found = collector.desk.pending(token.tenant, agent)
+    return reply({"ok": True, "requests": found})
+
+
+async def detail(request: Request) -> Response:
+    """An agent brings its part of a capture, as a tar archive under zstd."""
+    collector, token = request.app.state.collector, request.state.token
+    try:
+        id, agent = text(request, "capture"), text(request, "agent")
+        refused = text(request, "refused", "")
+        if refused:
+            await run_in_threadpool(collector.desk.refused, token.tenant, id, agent, refused)
+            return reply({"ok": True})
+        path, limit_bytes = collector.desk.place_for(token.tenant, id, agent)
+    except PilotlightError as error:
+        return failure(error)
+    beside = path.with_suffix(".part")
+    size = 0
+    try:
+        with beside.open("wb") as stream:
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limit_bytes:
+                    raise UsageError(f"at most {limit_bytes} bytes")
+                await run_in_threadpool(stream.write, piece)
+            stream.flush()
+            await run_in_threadpool(os.fsync, stream.fileno())
+        beside.replace(path)
+    except (UsageError, OSError, ClientDisconnect) as error:
+        beside.unlink(missing_ok=True)
+        status = 413 if isinstance(error, UsageError) else 503
+        return reply({"error": str(error) or "hung up"}, status)
+    offset, _, uncertainty = request.headers.get(CLOCK_HEADER, "0;0").partition(";")
+    facts = {
+        "file": path.name,
+        "offset_ns": int(offset) if offset.lstrip("-").isdigit() else 0,
+        "uncertainty_ns": int(uncertainty) if uncertainty.isdigit() else 0,
+    }
+    await run_in_threadpool(collector.desk.delivered, id, agent, size, facts)
+    return reply({"ok": True})
+
+
+def files(request: Request) -> Response:
+    """The files of a capture."""
+    try:
+        id = _own(request)
+    except PilotlightError as error:
+        return failure(error)
+    found = request.app.state.collector.desk.files(id)
+    data = [{"name": name, "bytes": size} for name, size in found]
+    return reply({"data": data, "partial": False})
+
+
+def file(request: Request) -> Response:
+    """One file of a capture."""
+    try:
+        path = request.app.state.collector.desk.file(_own(request), text(request, "name"))
+    except PilotlightError as error:
+        return failure(error)
+    return FileResponse(path, filename=path.name)
+
+
+def _own(request: Request) -> str:
+    """NotFound: it is not a capture of this tenant."""
+    id = text(request, "id")
+    found = request.app.state.collector.store.select(
+        "SELECT count() FROM captures WHERE tenant = {tenant:String} AND id = {id:String}",
+        {"tenant": request.state.token.tenant, "id": id},
+    )
+    if not found[0][0]:
+        raise NotFound(f"no capture {id}")
+    return id

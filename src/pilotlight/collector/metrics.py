@@ -1,0 +1,163 @@
+"""/metrics in Prometheus' text format: jobs, findings, and the collector's own health."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pilotlight.ship.wire import PARTS
+
+if TYPE_CHECKING:
+    from pilotlight.collector.collector import Collector
+
+MOST_JOBS = 200
+MOST_RANKS = 2000
+"""A scrape has at most this many series of each kind; how many are left out is a metric too."""
+
+Labels = Mapping[str, str]
+
+
+class Exposition:
+    """Lines of the text format, each name with its help and type once."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def add(self, name: str, kind: str, help: str, values: Iterable[tuple[Labels, float]]) -> None:
+        self._lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
+        for labels, value in values:
+            inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            self._lines.append(f"{name}{{{inner}}} {value:g}" if inner else f"{name} {value:g}")
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+
+def exposition(collector: Collector, tenant: str) -> str:
+    out = Exposition()
+    _jobs(out, collector, tenant)
+    _findings(out, collector, tenant)
+    _own(out, collector)
+    return out.text()
+
+
+def _jobs(out: Exposition, collector: Collector, tenant: str) -> None:
+    jobs = [job for job in collector.watcher.jobs() if job.tenant == tenant]
+    left_out = max(0, len(jobs) - MOST_JOBS)
+    jobs = jobs[:MOST_JOBS]
+    ranks, steps, parts = [], [], []
+    room = MOST_RANKS
+    for job in jobs:
+        ranks.append(({"job_name": job.job}, float(len(job.ranks))))
+        sums = np.zeros(2 + len(PARTS))
+        for rank, one in sorted(job.ranks.items()):
+            if not len(one.rows):
+                continue
+            recent = one.rows[-60:]
+            sums += [len(recent), recent[:, 2].sum(), *recent[:, 3 : 3 + len(PARTS)].sum(axis=0)]
+            if room > 0:
+                labels = {"job_name": job.job, "rank": str(rank), "node": one.node}
+                steps.append((labels, float(recent[:, 2].mean() / 1e9)))
+                room -= 1
+            else:
+                left_out += 1
+        if sums[1]:
+            for index, part in enumerate(PARTS):
+                labels = {"job_name": job.job, "part": part.removesuffix("_ns")}
+                parts.append((labels, float(sums[2 + index] / sums[1])))
+    out.add("pilotlight_job_ranks", "gauge", "Ranks of a running job.", ranks)
+    out.add("pilotlight_step_duration_seconds", "gauge", "Mean of a rank's latest steps.", steps)
+    out.add("pilotlight_step_part_ratio", "gauge", "Part of the latest steps' time.", parts)
+    out.add(
+        "pilotlight_series_left_out", "gauge", "Jobs and ranks beyond the limit of a scrape.",
+        [({}, float(left_out))],
+    )  # fmt: skip
+
+
+def _findings(out: Exposition, collector: Collector, tenant: str) -> None:
+    counts: dict[tuple[str, str, str], int] = {}
+    for one in collector.watcher.open_findings():
+        if one.key[0] == tenant:
+            key = (one.key[1], one.finding.cause, one.severity)
+            counts[key] = counts.get(key, 0) + 1
+    out.add(
+        "pilotlight_findings_open",
+        "gauge",
+        "Open findings by job, cause and severity.",
+        (
+            ({"job_name": job, "cause": cause, "severity": severity}, float(count))
+            for (job, cause, severity), count in list(counts.items())[:MOST_RANKS]
+        ),
+    )
+
+
+def _own(out: Exposition, collector: Collector) -> None:
+    taken = collector.writer.taken
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    for name, help, value in (
+        ("batches_received_total", "Batches acknowledged.", taken.batches),
+        ("batches_duplicate_total", "Batches that had been taken before.", taken.duplicates),
+        (
+            "batches_replayed_total",
+            "Batches found in the spool at the start.",
+            taken.replayed_batches,
+        ),
+        ("batches_inserted_total", "Batches that are in the tables.", taken.inserted_batches),
+        ("batches_refused_total", "Batches that were no batches.", sum(taken.refused.values())),
+        ("segments_aside_total", "Spool segments that the engine did not take.", taken.aside),
+        ("spool_damaged_total", "Damaged places in the spool.", taken.damaged),
+        (
+            "insert_failures_total",
+            "Inserts that failed and were tried again.",
+            taken.insert_failures,
+        ),
+        ("rows_received_total", "Rows acknowledged.", taken.rows),
+        ("received_bytes_total", "Bytes of batches acknowledged.", taken.bytes),
+        ("captures_requested_total", "Captures asked for.", collector.desk.counts["requested"]),
+        ("findings_opened_total", "Findings opened.", collector.watcher.counts["opened"]),
+        (
+            "process_cpu_seconds_total",
+            "CPU time of the collector.",
+            usage.ru_utime + usage.ru_stime,
+        ),
+    ):
+        out.add(f"pilotlight_collector_{name}", "counter", help, [({}, float(value))])
+    for name, help, value in (
+        (
+            "spool_waiting_bytes",
+            "Acknowledged, not yet in the tables.",
+            collector.writer.waiting_bytes,
+        ),
+        (
+            "spool_waiting_batches",
+            "Batches not yet in the tables.",
+            collector.writer.waiting_batches,
+        ),
+        ("agents_waiting", "Agents that wait for requests.", collector.doorbell.waiting),
+        ("uptime_seconds", "Since the start.", (time.time_ns() - collector.started_ns) / 1e9),
+        ("process_resident_bytes", "Memory of the collector.", _resident_bytes()),
+    ):
+        out.add(f"pilotlight_collector_{name}", "gauge", help, [({}, float(value))])
+    out.add(
+        "pilotlight_collector_requests_refused_total",
+        "counter",
+        "Requests turned away, by reason.",
+        (({"reason": reason}, float(count)) for reason, count in collector.refused.items()),
+    )
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as stream:  # noqa: PTH123 - not a file of ours
+            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

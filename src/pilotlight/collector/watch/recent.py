@@ -1,0 +1,226 @@
+"""The latest steps of every rank, in memory: what the online rules look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pilotlight.insights.online import CollectiveSum, Progress, RankWindow
+from pilotlight.recording.columns import Array
+from pilotlight.ship.wire import PARTS, WAIT_KNOWN
+from pilotlight.store.batch import Batch, Place, corrected
+
+MOST_STEPS = 240
+MOST_RANKS = 20_000
+_SHORT_STEPS = 20
+
+# The names of the rules for our parts.
+_RULE_PARTS = {
+    "compute_ns": "compute",
+    "communication_ns": "exposed_communication",
+    "loader_ns": "loader",
+    "gc_ns": "gc",
+    "sync_ns": "sync",
+    "checkpoint_ns": "checkpoint",
+    "compile_ns": "compile",
+}
+_RULE_COUNTERS = {
+    "gpu.sm_clock_mhz": "sm_clock_mhz",
+    "gpu.temperature_c": "temperature_c",
+    "gpu.throttle_ratio": "throttle_ratio",
+}
+_COLUMNS = ("step", "start_ns", "duration_ns", *PARTS, "wait_ns", "known")
+
+
+@dataclass
+class RecentRank:
+    node: str
+    agent: str
+    device: str = ""
+    rows: Array = field(default_factory=lambda: np.empty((0, len(_COLUMNS)), np.int64))
+    counters: dict[str, float] = field(default_factory=dict)
+    collectives: tuple[CollectiveSum, ...] = ()
+    last_step_ns: int = 0
+    finished: dict[str, int] = field(default_factory=dict)
+    stack: str = ""
+    ended_ns: int = 0
+    heard_ns: int = 0
+
+    def add(self, rows: Array) -> None:
+        joined = np.concatenate([self.rows, rows])
+        order = np.argsort(joined[:, 1], kind="stable")
+        self.rows = joined[order][-MOST_STEPS:]
+        last = self.rows[-1]
+        self.last_step_ns = max(self.last_step_ns, int(last[1] + last[2]))
+
+    def window(self, rank: int, steps: int) -> RankWindow:
+        rows = self.rows[-steps:]
+        known = int(np.bitwise_and.reduce(rows[:, -1])) if len(rows) else 0
+        parts = {
+            _RULE_PARTS[part]: rows[:, 3 + index]
+            for index, part in enumerate(PARTS)
+            if part in _RULE_PARTS and known >> index & 1
+        }
+        if known & WAIT_KNOWN:
+            parts["collective_wait"] = rows[:, 3 + len(PARTS)]
+        return RankWindow(
+            rank=rank,
+            step=rows[:, 0].tolist(),
+            step_ns=rows[:, 2].tolist(),
+            parts_ns={name: column.tolist() for name, column in parts.items()},
+            collectives=self.collectives,
+            counters=self.counters,
+            node=self.node,
+            device=self.device,
+            progress=Progress(
+                last_step_ns=self.last_step_ns,
+                finished=self.finished,
+                stack=self.stack,
+                is_alive=not self.ended_ns,
+            )
+            if self.last_step_ns
+            else None,
+        )
+
+
+@dataclass
+class RecentJob:
+    """The newest attempt of a job; `states` are what its nodes say."""
+
+    tenant: str
+    job: str
+    attempt: int = 0
+    command: str = ""
+    world_size: int = 0
+    started_ns: int = 0
+    ranks: dict[int, RecentRank] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    heard_ns: int = 0
+    told_ns: int = 0  # until when its agents have told: a backlog is no hang
+    has_news: bool = False
+    events: list[tuple[str, str, int, str]] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.states) and "running" not in self.states.values()
+
+    def windows(self, steps: int = MOST_STEPS) -> list[RankWindow]:
+        return [one.window(rank, steps) for rank, one in sorted(self.ranks.items())]
+
+    def short_windows(self) -> list[RankWindow]:
+        """As few steps as a rule can be sure of: what has just begun is not yet in most of many."""
+        return self.windows(_SHORT_STEPS)
+
+    def median_step_ns(self) -> float:
+        lengths = [one.rows[:, 2] for one in self.ranks.values() if len(one.rows)]
+        return float(np.median(np.concatenate(lengths))) if lengths else 0.0
+
+    def slow_ranks(self, factor: float) -> list[int]:
+        """Ranks whose newest step is that many times the median of all."""
+        usual_ns = self.median_step_ns()
+        return [
+            rank
+            for rank, one in self.ranks.items()
+            if len(one.rows) >= _SHORT_STEPS and usual_ns and one.rows[-1, 2] > factor * usual_ns
+        ]
+
+
+def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[str, str]]:
+    """Adds what a batch says; returns the jobs that have news."""
+    header = batch.header
+    touched: set[tuple[str, str]] = set()
+    for facts in header.jobs:
+        key = (batch.tenant, facts.job)
+        job = jobs.setdefault(key, RecentJob(batch.tenant, facts.job))
+        if facts.attempt > job.attempt:
+            job = jobs[key] = RecentJob(batch.tenant, facts.job, facts.attempt)
+        if facts.attempt < job.attempt:
+            continue
+        job.command, job.world_size = facts.command, facts.world_size
+        job.started_ns = job.started_ns or facts.started_ns + batch.clock.offset_ns
+        job.states[header.node] = facts.state
+        job.heard_ns = max(job.heard_ns, batch.received_ns)
+        told_ns = header.made_ns + batch.clock.offset_ns
+        job.told_ns = max(job.told_ns, min(told_ns, batch.received_ns))
+        touched.add(key)
+    owners: dict[int, RecentRank] = {}
+    for index, place in enumerate(header.places):
+        found = jobs.get((batch.tenant, place.job))
+        if found is None or place.attempt != found.attempt or place.rank < 0:
+            continue
+        if place.role not in ("rank", "main") or len(found.ranks) >= MOST_RANKS:
+            continue
+        owners[index] = _rank(found, place, batch)
+    _add_steps(batch, owners)
+    _add_counters(batch, owners)
+    _add_collectives(batch, owners)
+    for event in header.events:
+        for key in touched:
+            jobs[key].events.append((header.node, event.device, event.value, event.text))
+    for key in touched:
+        jobs[key].has_news = True
+    return touched
+
+
+def _rank(job: RecentJob, place: Place, batch: Batch) -> RecentRank:
+    one = job.ranks.get(place.rank)
+    if one is None:
+        one = job.ranks[place.rank] = RecentRank(batch.header.node, batch.header.agent)
+    one.node, one.agent, one.device = batch.header.node, batch.header.agent, place.gpu_name
+    one.finished, one.stack = dict(place.finished), place.stack
+    one.ended_ns = place.ended_ns
+    one.heard_ns = batch.received_ns
+    if place.last_step_ns:
+        one.last_step_ns = max(one.last_step_ns, place.last_step_ns + batch.clock.offset_ns)
+    return one
+
+
+def _add_steps(batch: Batch, owners: dict[int, RecentRank]) -> None:
+    steps = batch.tables.get("steps")
+    if steps is None:
+        return
+    shifted, possible = corrected(batch, steps["start_ns"])
+    columns = {**steps.arrays, "start_ns": shifted}
+    table = np.stack([columns[name].astype(np.int64) for name in _COLUMNS], axis=1)[possible]
+    place = steps["place"][possible]
+    for index in np.unique(place):
+        one = owners.get(int(index))
+        if one is not None:
+            one.add(table[place == index])
+
+
+def _add_counters(batch: Batch, owners: dict[int, RecentRank]) -> None:
+    counters = batch.tables.get("counters")
+    if counters is None:
+        return
+    means = counters["sum"] / np.maximum(counters["count"], 1)
+    for index, name, mean in zip(
+        counters["place"].tolist(), counters.texts["name"], means.tolist(), strict=True
+    ):
+        wanted = _RULE_COUNTERS.get(name)
+        if wanted is not None and index in owners:
+            owners[index].counters = {**owners[index].counters, wanted: mean}
+
+
+def _add_collectives(batch: Batch, owners: dict[int, RecentRank]) -> None:
+    table = batch.tables.get("collectives")
+    if table is None:
+        return
+    found: dict[int, list[CollectiveSum]] = {}
+    for row, index in enumerate(table["place"].tolist()):
+        if index in owners:
+            wait_ns = int(table["wait_ns"][row])
+            found.setdefault(index, []).append(
+                CollectiveSum(
+                    operation=table.texts["operation"][row],
+                    group=table.texts["group"][row],
+                    size=int(table["size"][row]),
+                    count=int(table["count"][row]),
+                    bytes=int(table["bytes"][row]),
+                    total_ns=float(table["total_ns"][row]),
+                    wait_ns=float(wait_ns) if wait_ns else None,
+                )
+            )
+    for index, sums in found.items():
+        owners[index].collectives = tuple(sums)

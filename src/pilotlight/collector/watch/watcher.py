@@ -1,0 +1,288 @@
+"""The thread that looks at every job that has news, and does what has to follow."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from pilotlight.collector.captures import Capture, CaptureDesk
+from pilotlight.collector.config import Config
+from pilotlight.collector.watch.alerts import Announcer
+from pilotlight.collector.watch.history import regressions_of
+from pilotlight.collector.watch.opened import Opened, Register, opened_from
+from pilotlight.collector.watch.recent import RecentJob, take_in
+from pilotlight.errors import StoreError, UsageError
+from pilotlight.insights.finding import Finding
+from pilotlight.insights.online import diagnose_windows
+from pilotlight.store.batch import Batch
+from pilotlight.store.schema import TABLES
+from pilotlight.store.store import Store
+
+_SETTLE_S = 0.5
+_FORGET_NS = 600_000_000_000
+_SILENT_NS = 45_000_000_000
+_LEAST_RANKS_SILENT = 2
+_WRITE_NS = 30_000_000_000
+_HISTORY_NS = 120_000_000_000
+_EXPIRE_S = 600.0
+_QUEUED = 20_000
+_TRIGGERS = ("hang", "slow_link", "regression", "irregular", "changed", "xid")
+
+
+class Watcher:
+    """Takes batches as they are acknowledged; nothing that it does delays them."""
+
+    def __init__(
+        self, store: Store, config: Config, desk: CaptureDesk, announcer: Announcer
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._desk = desk
+        self._announcer = announcer
+        self._jobs: dict[tuple[str, str], RecentJob] = {}
+        self._guard = threading.Lock()
+        self._incoming: queue.Queue[Batch | None] = queue.Queue(_QUEUED)
+        self._register = Register()
+        self._written_ns: dict[str, int] = {}
+        self._history_ns: dict[tuple[str, str], int] = {}
+        self._regressions: dict[tuple[str, str], tuple[Finding, ...]] = {}
+        self._latest: dict[tuple[str, str], tuple[Finding, ...]] = {}
+        self._expire_due_s = 0.0
+        self.counts: Counter[str] = Counter()
+        self.looked_ns = 0
+        self._recall()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._thread.start()
+
+    def take(self, batch: Batch) -> None:
+        try:
+            self._incoming.put_nowait(batch)
+        except queue.Full:
+            self.counts["batches not looked at"] += 1
+
+    def agents_of(
+        self, tenant: str, job: str, ranks: Sequence[int] | None
+    ) -> tuple[int, dict[str, tuple[str, tuple[int, ...]]]]:
+        """The attempt, and by agent the node and the chosen ranks; None: all."""
+        with self._guard:
+            found = self._jobs.get((tenant, job))
+            if found is None:
+                return 0, {}
+            chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
+            for rank, one in sorted(found.ranks.items()):
+                if (ranks is None or rank in ranks) and not one.ended_ns:
+                    node, before = chosen.get(one.agent, (one.node, ()))
+                    chosen[one.agent] = (node, (*before, rank))
+            return found.attempt, chosen
+
+    def open_findings(self) -> list[Opened]:
+        return list(self._register.open.values())
+
+    def jobs(self) -> list[RecentJob]:
+        with self._guard:
+            return list(self._jobs.values())
+
+    def stored(self, capture: Capture) -> None:
+        """A capture is complete: its finding says so."""
+        if not capture.finding or capture.state == "failed":
+            return
+        changed = self._register.captured(capture.finding, capture.id, time.time_ns())
+        if changed is not None:
+            self._write([changed])
+
+    def close(self) -> None:
+        self._incoming.put(None)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        due_s = time.monotonic() + self._config.watch.every_s
+        while True:
+            try:
+                batch = self._incoming.get(timeout=max(0.0, due_s - time.monotonic()))
+                if batch is None:
+                    return
+                self._take_in(batch)
+                # What comes together is looked at together.
+                due_s = min(due_s, time.monotonic() + _SETTLE_S)
+            except queue.Empty:
+                due_s = time.monotonic() + self._config.watch.every_s
+                try:
+                    self._look(time.time_ns())
+                except Exception as error:
+                    self.counts[f"fault: {error!r:.100}"] += 1
+
+    def _take_in(self, batch: Batch) -> None:
+        with self._guard:
+            try:
+                take_in(self._jobs, batch)
+            except Exception as error:
+                self.counts[f"fault: {error!r:.100}"] += 1
+
+    def _look(self, now_ns: int) -> None:
+        self.looked_ns = now_ns
+        self._desk.tick(now_ns)
+        if time.monotonic() >= self._expire_due_s:
+            self._expire_due_s = time.monotonic() + _EXPIRE_S
+            self._desk.expire(now_ns)
+        for key, job in [(key, job) for key, job in self._jobs.items()]:
+            if job.is_over or now_ns - job.heard_ns > _FORGET_NS:
+                self._follow(job, self._register.close_all(job, now_ns), now_ns)
+                self._latest.pop(key, None)
+                self._regressions.pop(key, None)
+                self._history_ns.pop(key, None)
+                with self._guard:
+                    del self._jobs[key]
+                continue
+            self._follow(
+                job, self._register.update(job, self._diagnose(job, now_ns), now_ns), now_ns
+            )
+            self._trigger_slow_steps(job)
+            job.has_news = False
+
+    def _diagnose(self, job: RecentJob, now_ns: int) -> list[Finding]:
+        silent = _silent(job, now_ns)
+        found = [*silent, *_events(job)]
+        key = (job.tenant, job.job)
+        if not job.has_news and not silent:
+            # Nothing has changed, and a hang would be news.
+            return [*found, *self._latest.get(key, ())]
+        # A node that went silent says nothing of its ranks: they do not hang because of that.
+        short = diagnose_windows(job.short_windows(), None if silent else job.told_ns).findings
+        long = diagnose_windows(job.windows()).findings
+        by_key = {(one.rule, one.cause, one.rank): one for one in (*long, *short)}
+        self._latest[key] = (*by_key.values(), *self._regressed(job, now_ns))
+        return [*found, *self._latest[key]]
+
+    def _regressed(self, job: RecentJob, now_ns: int) -> tuple[Finding, ...]:
+        key = (job.tenant, job.job)
+        if now_ns - self._history_ns.get(key, 0) >= _HISTORY_NS:
+            self._history_ns[key] = now_ns
+            try:
+                self._regressions[key] = regressions_of(self._store, job)
+            except StoreError:
+                self.counts["history not read"] += 1
+        return self._regressions.get(key, ())
+
+    def _follow(self, job: RecentJob, changed: Sequence[Opened], now_ns: int) -> None:
+        due = []
+        for one in changed:
+            is_new = one.opened_ns == now_ns
+            if is_new:
+                self.counts["opened"] += 1
+                self._trigger(job, one)
+            if not one.is_open:
+                self.counts["closed"] += 1
+            if is_new or not one.is_open or now_ns - self._written_ns.get(one.id, 0) > _WRITE_NS:
+                due.append(one)
+            self._announcer.tell(one)
+        self._write(due)
+
+    def _write(self, findings: Sequence[Opened]) -> None:
+        for one in findings:
+            self._written_ns[one.id] = one.updated_ns
+            if not one.is_open:
+                self._written_ns.pop(one.id, None)
+        try:
+            self._store.insert_rows("findings", [one.row() for one in findings])
+        except StoreError:
+            self.counts["findings not written"] += len(findings)
+
+    def _trigger(self, job: RecentJob, one: Opened) -> None:
+        cause = one.finding.cause
+        is_wanted = cause in _TRIGGERS or one.finding.rank is not None
+        if not self._config.captures.automatic or not is_wanted:
+            return
+        self._capture(job, one.ranks, cause, one.id)
+
+    def _trigger_slow_steps(self, job: RecentJob) -> None:
+        slow = job.slow_ranks(self._config.watch.slow_step) if job.has_news else []
+        if slow and self._config.captures.automatic:
+            self._capture(job, slow[:4], "slow step", "")
+
+    def _capture(self, job: RecentJob, concerned: Sequence[int], reason: str, finding: str) -> None:
+        """Of the ranks concerned and a few others to compare them with."""
+        settings = self._config.captures
+        others = [rank for rank in job.ranks if rank not in concerned]
+        healthy = random.sample(others, min(settings.healthy, len(others)))
+        attempt, agents = self.agents_of(job.tenant, job.job, [*concerned, *healthy])
+        try:
+            self._desk.ask(
+                job.tenant, job.job, attempt, agents, settings.seconds, reason, "trigger", finding
+            )
+        except (UsageError, StoreError):
+            self.counts["triggers held back"] += 1
+
+    def _recall(self) -> None:
+        """What was open when the last collector went."""
+        names = TABLES["findings"].column_names
+        for row in self._store.select(
+            f"SELECT {', '.join(names)} FROM findings FINAL WHERE state = 'open'"
+        ):
+            one = opened_from(dict(zip(names, row, strict=True)))
+            self._register.open[one.key] = one
+
+
+def _silent(job: RecentJob, now_ns: int) -> list[Finding]:
+    """Nodes from which nothing comes while the others go on."""
+    if len(job.ranks) < _LEAST_RANKS_SILENT:
+        return []
+    latest_ns = max(one.heard_ns for one in job.ranks.values())
+    quiet: dict[str, list[int]] = {}
+    for rank, one in job.ranks.items():
+        if latest_ns - one.heard_ns > _SILENT_NS and not one.ended_ns:
+            quiet.setdefault(one.node, []).append(rank)
+    return [
+        Finding(
+            rule="C01",
+            cause="silent",
+            title=f"Nothing comes from node {node}",
+            rank=ranks[0] if len(ranks) == 1 else None,
+            place=f"ranks {', '.join(map(str, sorted(ranks)))}",
+            evidence=(f"{len(ranks)} ranks, silent for {_age_s(job, ranks, now_ns):.0f} s",),
+            fix="is the node up, does its agent run, does it reach the collector?",
+            gain_low_ratio=0.0,
+            gain_high_ratio=1.0,
+            confidence="medium",
+        )
+        for node, ranks in quiet.items()
+    ]
+
+
+def _age_s(job: RecentJob, ranks: Sequence[int], now_ns: int) -> float:
+    return (now_ns - max(job.ranks[rank].heard_ns for rank in ranks)) / 1e9
+
+
+def _events(job: RecentJob) -> list[Finding]:
+    """Errors that the driver reported since the last look."""
+    events, job.events = job.events, []
+    found = []
+    for node, device, value, text in events[-8:]:
+        ranks = [
+            rank
+            for rank, one in job.ranks.items()
+            if one.node == node and device == f"gpu{_local(job, rank)}"
+        ]
+        found.append(
+            Finding(
+                rule="A24",
+                cause="xid",
+                title=f"The driver reports an error of {device} on {node}: {text or value}",
+                rank=ranks[0] if len(ranks) == 1 else None,
+                place=f"{node} {device}",
+                evidence=(f"XID {value}: {text}",),
+                fix="drain the node if it recurs; see NVIDIA's table of XID errors",
+                gain_low_ratio=0.0,
+                gain_high_ratio=1.0,
+                confidence="high",
+            )
+        )
+    return found
+
+
+def _local(job: RecentJob, rank: int) -> int:
+    node = job.ranks[rank].node
+    return sorted(r for r, one in job.ranks.items() if one.node == node).index(rank)

@@ -1,0 +1,243 @@
+"""Findings that open and close, and the captures that they ask for."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
+from starlette.testclient import TestClient
+from tests.collector.conftest import until
+
+from pilotlight.collector.app import make_app
+from pilotlight.collector.collector import Collector
+from pilotlight.collector.config import Alerts, Captures, Config, Watch
+from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
+from pilotlight.store.place import parse_place
+
+CONFIG = Config(watch=Watch(every_s=0.3), captures=Captures(per_job_s=0.1, per_node_s=0.1))
+
+
+class Told(BaseHTTPRequestHandler):
+    """Somebody's webhook."""
+
+    bodies: ClassVar[list[Any]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["content-length"])
+        Told.bodies.append((self.path, json.loads(self.rfile.read(length))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def webhook() -> Iterator[str]:
+    Told.bodies = []
+    server = HTTPServer(("127.0.0.1", 0), Told)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def started(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[Collector, TestClient]]:
+    collector = Collector(parse_place(str(tmp_path / "store")), CONFIG)
+    with TestClient(make_app(collector)) as client:
+        yield collector, client
+    collector.close()
+
+
+def play(
+    client: TestClient, kind: str, windows: int = 14, since: int = 3, state: str = "running"
+) -> list[SimulatedAgent]:
+    """A job of eight ranks; rank 5 is at fault in the last windows."""
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    fault = FleetFault(kind, 5, now_ns - since * WINDOW_NS, factor=1.3)
+    job = FleetJob("job", 2, 4, step_ns=500_000_000, faults=[fault] if kind else [])
+    agents = agents_of(job, now_ns)
+    for number in range(windows):
+        begin_ns = now_ns - (windows - number) * WINDOW_NS
+        for agent in agents:
+            body = agent.batch(begin_ns, begin_ns + WINDOW_NS)
+            assert client.post("/v1/batches", content=body).status_code == 200
+    return agents
+
+
+def findings(client: TestClient, state: str = "open") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get(f"/v1/findings?state={state}").json()["data"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "ranks"),
+    [
+        ("straggler", "slow_gpu", [5]),
+        ("throttle", "throttle", [5]),
+        ("loader", "loader", [5]),
+    ],
+)
+def test_a_rank_at_fault_is_found_with_its_cause(
+    started: tuple[Collector, TestClient], kind: str, cause: str, ranks: list[int]
+) -> None:
+    _, client = started
+    play(client, kind)
+    (found,) = until(lambda: findings(client))
+    assert (found["cause"], found["ranks"], found["nodes"]) == (cause, ranks, ["node0001"])
+    assert found["evidence"] and found["fix"]
+
+
+def test_a_hang_is_found_and_is_critical(started: tuple[Collector, TestClient]) -> None:
+    _, client = started
+    play(client, "hang", since=5)
+    (found,) = until(lambda: findings(client))
+    assert (found["cause"], found["severity"]) == ("hang", "critical")
+
+
+def test_a_healthy_job_has_no_finding(started: tuple[Collector, TestClient]) -> None:
+    collector, client = started
+    play(client, "")
+    until(lambda: collector.watcher.looked_ns)
+    time.sleep(1)
+    assert findings(client) == [] and collector.desk.counts["requested"] == 0
+
+
+def test_the_backlog_of_an_agent_that_was_away_is_no_hang(
+    started: tuple[Collector, TestClient],
+) -> None:
+    _, client = started
+    now_ns = time.time_ns() - 600 * 10**9
+    agent = SimulatedAgent(FleetJob("job", 1, 2), 0, now_ns)
+    client.post("/v1/batches", content=agent.batch(now_ns - WINDOW_NS, now_ns))
+    time.sleep(1.5)
+    assert findings(client) == []
+
+
+def test_a_finding_closes_when_the_job_ends(started: tuple[Collector, TestClient]) -> None:
+    _, client = started
+    agents = play(client, "throttle")
+    until(lambda: findings(client))
+    now_ns = time.time_ns()
+    for agent in agents:
+        client.post("/v1/batches", content=agent.batch(now_ns, now_ns, state="finished"))
+    (found,) = until(lambda: findings(client, "closed"))
+    assert found["closed_ns"] >= found["opened_ns"] and findings(client) == []
+
+
+def test_a_finding_brings_detail_of_its_rank_and_of_healthy_ones(
+    started: tuple[Collector, TestClient],
+) -> None:
+    collector, client = started
+    agents = play(client, "throttle")
+    until(lambda: collector.desk.counts["requested"])
+    asked: dict[str, list[int]] = {}
+    for agent in agents:
+        answer = client.get(f"/v1/requests?agent={agent.name}&wait=0").json()
+        for one in answer["requests"]:
+            asked[agent.name] = one["ranks"]
+            sent = client.put(
+                f"/v1/detail?capture={one['capture']}&agent={agent.name}", content=b"archive"
+            )
+            assert sent.status_code == 200
+    ranks = sorted(rank for chosen in asked.values() for rank in chosen)
+    assert 5 in ranks and len(ranks) == 3
+    (capture,) = until(
+        lambda: [
+            one for one in client.get("/v1/captures").json()["data"] if one["state"] == "stored"
+        ]
+    )
+    assert capture["ranks"] == ranks and capture["files"] == len(asked)
+    (found,) = until(lambda: [one for one in findings(client) if one["capture"]])
+    assert found["capture"] == capture["id"]
+    files = client.get(f"/v1/captures/files?id={capture['id']}").json()["data"]
+    archive = next(one["name"] for one in files if one["name"].endswith(".tar.zst"))
+    got = client.get(f"/v1/captures/file?id={capture['id']}&name={archive}")
+    assert got.content == b"archive"
+
+
+def test_a_person_asks_for_a_capture_and_it_is_on_record(
+    started: tuple[Collector, TestClient],
+) -> None:
+    collector, client = started
+    agents = play(client, "", windows=3)
+    until(lambda: collector.watcher.jobs())
+    asked = client.post("/v1/captures", json={"job": "job", "ranks": [0, 1]})
+    assert asked.status_code == 200 and asked.json()["data"]["ranks"] == [0, 1]
+    again = client.post("/v1/captures", json={"job": "job"})
+    assert again.status_code == 429 and "captured" in again.json()["error"]
+    assert client.post("/v1/captures", json={"job": "other"}).status_code == 404
+    ((who, action),) = collector.store.select("SELECT who, action FROM audit")
+    assert (who, action) == ("this machine", "capture")
+    refused = client.put(
+        f"/v1/detail?capture={asked.json()['data']['id']}&agent={agents[0].name}&refused=no%20job"
+    )
+    assert refused.status_code == 200
+    (capture,) = client.get("/v1/captures").json()["data"]
+    assert (capture["state"], capture["problem"]) == ("failed", "node0000: no job")
+
+
+def test_detail_that_nobody_asked_for_is_not_taken(started: tuple[Collector, TestClient]) -> None:
+    _, client = started
+    sent = client.put("/v1/detail?capture=../../etc&agent=x", content=b"x")
+    assert sent.status_code == 404
+    assert client.get("/v1/captures/file?id=../..&name=passwd").status_code == 404
+
+
+def test_what_expired_is_removed(started: tuple[Collector, TestClient]) -> None:
+    collector, client = started
+    agents = play(client, "", windows=3)
+    until(lambda: collector.watcher.jobs())
+    id = client.post("/v1/captures", json={"job": "job", "ranks": [0]}).json()["data"]["id"]
+    client.put(f"/v1/detail?capture={id}&agent={agents[0].name}", content=b"x")
+    assert collector.desk.files(id)
+    assert collector.desk.expire(time.time_ns() + 10**18) == 1
+    assert collector.desk.files(id) == []
+    assert client.get("/v1/captures").json()["data"][0]["state"] == "expired"
+
+
+def test_findings_are_announced_once_in_each_shape(webhook: str, tmp_path: Path) -> None:
+    seen = tmp_path / "command.jsonl"
+    alerts = Alerts(
+        webhook=f"{webhook}/hook",
+        slack=f"{webhook}/slack",
+        alertmanager=webhook,
+        command=["sh", "-c", f"cat >> {seen}"],
+    )
+    config = Config(alerts=alerts, watch=Watch(every_s=0.3))
+    collector = Collector(parse_place(str(tmp_path / "store")), config)
+    with TestClient(make_app(collector)) as client:
+        play(client, "throttle")
+        until(lambda: len(Told.bodies) >= 3 and seen.exists())
+        time.sleep(1)
+    collector.close()
+    told = dict(Told.bodies)
+    assert len(Told.bodies) == 3
+    assert told["/hook"]["cause"] == "throttle"
+    assert "*job*: The device of rank 5" in told["/slack"]["text"]
+    (alert,) = told["/api/v2/alerts"]
+    assert alert["labels"]["alertname"] == "pilotlight_throttle"
+    assert json.loads(seen.read_text())["cause"] == "throttle"
+
+
+def test_open_findings_survive_a_restart_of_the_collector(tmp_path: Path) -> None:
+    place = parse_place(str(tmp_path / "store"))
+    collector = Collector(place, CONFIG)
+    with TestClient(make_app(collector)) as client:
+        play(client, "throttle")
+        (before,) = until(lambda: findings(client))
+    collector.close()
+    again = Collector(place, CONFIG)
+    assert [one.id for one in again.watcher.open_findings()] == [before["id"]]
+    again.close()
