@@ -20,6 +20,7 @@ from pilotlight.capture.plan import (
     missing_ranks,
     ready_ns,
     roles_of,
+    step_times,
     with_facts,
 )
 
@@ -76,14 +77,16 @@ def test_ranks_that_are_not_here_are_missing() -> None:
 
 def test_the_first_step_is_one_that_nobody_has_begun_when_all_have_polled() -> None:
     progress = Progress(0, 100, 2 * S, 200)
-    step_ns = progress.step_ns(None)
+    step_ns = progress.step_ns()
     assert step_ns == 2 * S // 100
     first = first_step([(progress, step_ns), (progress, step_ns)], 7 * S)
     assert first == 200 + 250 + 2
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**10)), min_size=1, max_size=64),
+    st.lists(
+        st.tuples(st.integers(0, 10**6), st.integers(10_000, 10**10)), min_size=1, max_size=64
+    ),
     st.integers(0, 20 * S),
 )
 def test_no_rank_gets_its_request_after_its_first_step(
@@ -96,10 +99,15 @@ def test_no_rank_gets_its_request_after_its_first_step(
         assert first > steps + math.floor(wait_ns / step_ns) + 1
 
 
-def test_a_process_that_did_no_step_is_as_slow_as_its_probe_says() -> None:
-    still = Progress(0, 5, 2 * S, 5)
-    assert still.step_ns(30 * S) == 30 * S
-    assert still.step_ns(None) == 2 * S
+def test_a_process_that_did_no_step_is_as_fast_as_the_others_or_as_its_probe_says() -> None:
+    assert Progress(0, 5, 2 * S, 5).step_ns() is None
+    assert Progress(7, 5, 7, 9).step_ns() is None
+    assert step_times([None, S], [30 * S, None]) == [S, S]
+    assert step_times([None, None], [30 * S, None]) == [30 * S, S]
+
+
+def test_a_step_number_fits_into_what_kineto_reads() -> None:
+    assert first_step([(Progress(0, 5, 0, 5), 1)], 10 * S) < 1 << 31
 
 
 @pytest.mark.parametrize(

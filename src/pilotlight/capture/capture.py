@@ -197,11 +197,10 @@ class NodeCapture:
             target.fail("neither torch nor jax in it can be asked; start it with `pilotlight run`")
 
     def _plan(self, asked: list[Target], now_ns: int) -> None:
-        for target in asked:
-            known_ns = self._node.step_ns(target.pid)
-            target.step_ns = known_ns or 0
-            if target.progress is not None and target.progress.last_steps > 0:
-                target.step_ns = target.progress.step_ns(known_ns)
+        seen_ns = [t.progress.step_ns() if t.progress is not None else None for t in asked]
+        known_ns = [self._node.step_ns(target.pid) for target in asked]
+        for target, step_ns in zip(asked, plan.step_times(seen_ns, known_ns), strict=True):
+            target.step_ns = step_ns
         pollers = [self._node.poller(target.pid) for target in asked if target.how == KINETO]
         polls = [(p.polled_ns, p.period_ns) for p in pollers if p is not None]
         ready_ns = plan.ready_ns(polls, now_ns, _MARGIN_NS)
@@ -223,11 +222,11 @@ class NodeCapture:
 
     def _span(self, asked: list[Target], until_ns: int) -> Span:
         """A time on the wall clock, as long as the steps last if that is known."""
-        slowest_ns = max(target.step_ns for target in asked)
+        known_ns = [ns for target in asked if (ns := self._node.step_ns(target.pid)) is not None]
         # One more: a time begins in the midst of a step.
-        steps_ns = slowest_ns * (self.request.steps + 1)
+        steps_ns = max(known_ns, default=0) * (self.request.steps + 1)
         duration_ns = steps_ns or int(self.request.seconds * _SECOND_NS)
-        duration_ns = min(duration_ns, int(self.request.timeout_s / 2 * _SECOND_NS))
+        duration_ns = min(duration_ns, int(self.request.patience_s / 2 * _SECOND_NS))
         start_ns = time.time_ns() + max(until_ns, _SECOND_NS // 2)
         return Span(start_ns // 1_000_000, max(1, duration_ns // 1_000_000))
 
@@ -251,9 +250,9 @@ class NodeCapture:
         target.file = self.staging.folder / f"{target.title}.xplane.pb"
         target.state, target.handed_ns = TRACING, time.monotonic_ns()
         duration_ns = window.duration_ms * 1_000_000
-        if target.step_ns:
+        if self._node.steps(target.pid) is not None:
             # It is told when to end; this is only so that it ends if nobody does.
-            duration_ns = int(self.request.timeout_s * _SECOND_NS)
+            duration_ns = int(self.request.patience_s * _SECOND_NS)
         wait_ns = window.start_ms * 1_000_000 - time.time_ns() + duration_ns
 
         def answered(answer: Mapping[str, object]) -> None:
@@ -269,7 +268,7 @@ class NodeCapture:
             "duration_ns": duration_ns,
             "stacks": self.request.options.stacks,
         }
-        self._node.ask(target.pid, errand, wait_ns + int(self.request.timeout_s * 1e9), answered)
+        self._node.ask(target.pid, errand, wait_ns + int(self.request.patience_s * 1e9), answered)
 
     def _end_xspace(self, target: Target) -> None:
         """When all have done the steps that were asked for, and the one they were in before."""
@@ -292,7 +291,7 @@ class NodeCapture:
         return steps - target.recorded_steps > self.request.steps
 
     def _follow(self, now_ns: int) -> None:
-        is_late = now_ns - self._began_ns > self.request.timeout_s * _SECOND_NS
+        is_late = now_ns - self._began_ns > self.request.patience_s * _SECOND_NS
         asks = now_ns - self._followed_ns >= _FOLLOW_NS
         if asks:
             self._followed_ns = now_ns
@@ -311,13 +310,15 @@ class NodeCapture:
                 self._end_xspace(target)
             reason = self._why_not(target, now_ns)
             if reason is None and is_late:
-                reason = f"no trace after {self.request.timeout_s:g} s"
+                reason = f"no trace after {self.request.patience_s:g} s"
             if reason is not None:
                 self._node.take_back(target.pid)
                 target.fail(reason + self._disk())
 
     def _why_not(self, target: Target, now_ns: int) -> str | None:
         """A reason to wait no longer."""
+        if target.file is not None and target.file.is_symlink():
+            return "refused: it put a link where its trace should be"
         poller = self._node.poller(target.pid)
         if target.state == WAITING and now_ns - self._began_ns > _POLL_PATIENCE_NS:
             silent_ns = now_ns - poller.polled_ns if poller else now_ns - self._began_ns
@@ -345,7 +346,8 @@ class NodeCapture:
         self._explain_until_ns = now_ns + _FLIGHT_RECORDER_NS
         failed = [t for t in self.targets if t.state == FAILED and self._node.is_alive(t.pid)]
         for target in failed[:_MOST_STACKS]:
-            self._read_stacks(target)
+            if not (target.reason or "").startswith("busy"):
+                self._read_stacks(target)
         if any("hung" in (target.reason or "") for target in failed):
             for target in self.targets:
                 if target.state != LEFT_OUT:

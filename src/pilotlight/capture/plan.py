@@ -11,6 +11,10 @@ RANK, MAIN, LAUNCHER, WORKER = "rank", "main", "launcher", "worker"
 # Between the poll that hands out a request and the first step of the trace: one to warm up in,
 # one that is under way.
 _STEPS_BEFORE = 2
+_SHORTEST_STEP_NS = 10_000
+_USUAL_STEP_NS = 1_000_000_000
+# Kineto's numbers are of 32 bits.
+_LAST_STEP = (1 << 31) - 1_000_000
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,24 @@ class Progress:
     last_ns: int
     last_steps: int
 
-    def step_ns(self, known_ns: int | None) -> int:
-        """The shortest time a step takes, as far as was seen. `known_ns` where nothing was."""
+    def step_ns(self) -> int | None:
+        """The shortest time that a step takes, as far as was seen; None if none was."""
         elapsed_ns = self.last_ns - self.first_ns
         done = self.last_steps - self.first_steps
-        if done > 0:
-            return max(1, elapsed_ns // (done + 1) if done < 3 else elapsed_ns // done)
-        return max(1, elapsed_ns, known_ns or 0)
+        if done <= 0 or elapsed_ns <= 0:
+            return None
+        # Of few steps the first and the last may have been cut short.
+        return max(_SHORTEST_STEP_NS, elapsed_ns // (done + 1 if done < 3 else done))
+
+
+def step_times(seen_ns: Sequence[int | None], known_ns: Sequence[int | None]) -> list[int]:
+    """Of each process: what was seen of it, else of the others, which do the same steps, else what
+    its probe has known before."""
+    of_all = min((ns for ns in seen_ns if ns), default=None)
+    return [
+        max(_SHORTEST_STEP_NS, seen or of_all or known or _USUAL_STEP_NS)
+        for seen, known in zip(seen_ns, known_ns, strict=True)
+    ]
 
 
 def first_step(progress: Sequence[tuple[Progress, int]], ready_ns: int) -> int:
@@ -112,10 +127,11 @@ def first_step(progress: Sequence[tuple[Progress, int]], ready_ns: int) -> int:
     `progress`: of each process, with the time that a step of it takes; `ready_ns`: when the last
     one has polled.
     """
-    return max(
+    first = max(
         p.last_steps + math.ceil(max(0, ready_ns - p.last_ns) / step_ns) + _STEPS_BEFORE
         for p, step_ns in progress
     )
+    return min(first, _LAST_STEP)
 
 
 def ready_ns(polls: Sequence[tuple[int, int]], now_ns: int, margin_ns: int) -> int:

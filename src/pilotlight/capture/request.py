@@ -27,7 +27,7 @@ class CaptureRequest:
     seconds: float = 1.0
     ranks: tuple[int, ...] = ()
     options: Options = field(default_factory=Options)
-    timeout_s: float = 60.0
+    patience_s: float = 60.0
 
     def __post_init__(self) -> None:
         if (self.job is None) == (self.pid is None):
@@ -36,7 +36,7 @@ class CaptureRequest:
             raise UsageError(f"a capture has 1 to {MOST_STEPS} steps")
         if not 0.01 <= self.seconds <= LONGEST_S:
             raise UsageError(f"a capture lasts 0.01 to {LONGEST_S:g} seconds")
-        if not 1 <= self.timeout_s <= 3600:
+        if not 1 <= self.patience_s <= 3600:
             raise UsageError("a capture is waited for for 1 to 3600 seconds")
         if len(self.ranks) > MOST_RANKS or any(rank < 0 for rank in self.ranks):
             raise UsageError("ranks are numbers from 0")
@@ -60,7 +60,7 @@ class CaptureRequest:
                 shapes=take_or(options, "shapes", False),
                 memory=take_or(options, "memory", False),
             ),
-            timeout_s=float(take_or(content, "timeout_s", 60.0)),
+            patience_s=float(take_or(content, "patience_s", 60.0)),
         )
 
 

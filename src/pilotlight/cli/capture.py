@@ -76,16 +76,20 @@ class Capture:
             seconds=args.seconds,
             ranks=parse_ranks(args.ranks) if args.ranks else (),
             options=Options(stacks=args.stacks, shapes=args.shapes, memory=args.memory),
-            timeout_s=args.timeout,
+            patience_s=args.timeout,
         )
         folder = args.output or _new_folder(args.target)
         prepare(folder)
         try:
-            with Client() as client:
+            with Client(timeout_s=request.patience_s + _GRACE_S) as client:
                 state = _wait(client, request, _Progress(quiet=args.json))
                 job, recorded = _recorded(client, args.target)
-                delivered = deliver(state, request, job, socket.gethostname(), recorded, folder)
-                client.ask("collected", capture=state["capture"], keep=not delivered.is_whole)
+                is_whole = False
+                try:
+                    delivered = deliver(state, request, job, socket.gethostname(), recorded, folder)
+                    is_whole = delivered.is_whole
+                finally:
+                    client.ask("collected", capture=state["capture"], keep=not is_whole)
         except PilotlightError:
             # Nothing was captured: leaves no empty folder behind.
             with contextlib.suppress(OSError):
@@ -152,7 +156,7 @@ def _phase(state: Mapping[str, Any]) -> str:
 def _wait(client: Client, request: CaptureRequest, progress: _Progress) -> dict[str, Any]:
     fields: dict[str, Any] = request.to_json()
     client.ask("capture", **fields)
-    deadline_s = time.monotonic() + request.timeout_s + _GRACE_S
+    deadline_s = time.monotonic() + request.patience_s + _GRACE_S
     try:
         while True:
             state = client.next_line()
