@@ -136,3 +136,48 @@ def test_a_process_without_steps_is_captured_by_time_and_its_death_is_told(world
         assert "died" in result["processes"][0]["answered"]["reason"]
     finally:
         job.stop()
+
+
+def test_a_killed_agent_does_not_keep_a_job_from_exiting(world: Path) -> None:
+    """A dead socket would: the client tries for ten seconds, and the process waits for it."""
+    program = (
+        "import os, sys, time\n"
+        "import torch\n"
+        "with open(os.environ['PILOTLIGHT_RUNTIME_DIR'] + '/agent.lock') as lock:\n"
+        "    os.kill(int(lock.read()), 9)\n"
+        "time.sleep(1)\n"
+        "print('leaves', time.time(), flush=True)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "pilotlight", "run", "-q", "--", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KINETO_LOG_LEVEL": "0"},
+    )
+    gone = time.time()
+    assert "Setting up IPC Fabric" in ended.stderr, ended.stderr
+    left = float(ended.stdout.split()[1])
+    assert gone - left < 7
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace of its own needs root")
+def test_a_process_without_a_probe_is_captured_over_the_abstract_socket(world: Path) -> None:
+    """In a network namespace of its own: the abstract name is one for the whole machine."""
+    (world / "job.py").write_text(SINGLE)
+    script = f"""
+        {sys.executable} -m pilotlight agent --json > {world}/agent.log & agent=$!
+        PILOTLIGHT=0 KINETO_USE_DAEMON=1 {sys.executable} {world}/job.py > {world}/job.log & job=$!
+        until grep -q ready {world}/job.log; do sleep 0.2; done
+        sleep 2
+        {sys.executable} -m pilotlight capture $job --seconds 0.3 -o {world}/capture; code=$?
+        kill $job; kill $agent; wait; exit $code
+    """
+    ended = subprocess.run(
+        ["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, timeout=120
+    )
+    if "unshare" in ended.stderr:
+        pytest.skip(f"no network namespace: {ended.stderr.strip()}")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (process,) = read_capture(world / "capture").processes
+    assert (process.answered.how, process.answered.state) == ("kineto", "done")
+    assert process.spans > 0
