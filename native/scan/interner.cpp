@@ -59,8 +59,9 @@ uint32_t Interner::add(std::string_view text) {
 }
 
 uint32_t Interner::insert(std::string_view text, uint64_t h) {
-  bool valid = is_utf8(text);
-  // A text that is no UTF-8 takes a second place, for what stands for it.
+  bool valid = is_clean(text);
+  if (!valid) repaired_++;
+  // A text that is not clean takes a second place, for what stands for it.
   size_t bytes = valid ? text.size() : 4 * text.size();
   if (entries_.size() + (valid ? 1 : 2) > most_texts_ || characters_.size() + bytes > most_bytes_) {
     return full();
@@ -68,7 +69,7 @@ uint32_t Interner::insert(std::string_view text, uint64_t h) {
   uint32_t number = count_;
   if (!valid) {
     std::string replaced;
-    append_utf8(text, &replaced);
+    append_clean(text, &replaced);
     number = add(replaced);
     if (number == kNoText) return number;
   }

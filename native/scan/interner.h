@@ -22,6 +22,8 @@ class Interner {
   std::string_view text(uint32_t number) const;
   uint32_t size() const { return count_; }
   uint64_t overflowed() const { return overflowed_; }
+  // Distinct texts that were not clean.
+  uint64_t repaired() const { return repaired_; }
 
  private:
   struct Entry {
@@ -47,6 +49,7 @@ class Interner {
   uint32_t count_ = 0;
   uint32_t overflow_number_ = kNoText;
   uint64_t overflowed_ = 0;
+  uint64_t repaired_ = 0;
 };
 
 }  // namespace pilotlight::scan

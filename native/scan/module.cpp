@@ -176,6 +176,8 @@ class PyScanner {
     return found;
   }
 
+  nb::tuple repaired() const { return dropped_of(scanner_->table.repaired); }
+
   nb::tuple overflowed() const {
     const Table& table = scanner_->table;
     return nb::make_tuple(table.names.overflowed(), table.lanes.overflowed(),
@@ -221,5 +223,6 @@ NB_MODULE(_scan, m) {
       .def("process_names", &PyScanner::process_names)
       .def("skipped", &PyScanner::skipped)
       .def("dropped", &PyScanner::dropped)
+      .def("repaired", &PyScanner::repaired)
       .def("overflowed", &PyScanner::overflowed);
 }

@@ -2,6 +2,7 @@
 #include "scan/table.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "scan/utf8.h"
@@ -40,8 +41,7 @@ std::string_view text_of(const Value& value, std::string* scratch) {
 
 Table::Table(const Settings& settings)
     : names(settings.limits.names, settings.limits.text_bytes, "(more names than fit)"),
-      lanes(settings.limits.lanes, settings.limits.text_bytes,
-            std::string(4, '\0') + "(more lanes than fit)"),
+      lanes(settings.limits.lanes, settings.limits.text_bytes, "0:(more lanes than fit)"),
       texts(settings.limits.texts, settings.limits.text_bytes, ""),
       with_correlation_(settings.with_correlation),
       with_bytes_(settings.with_bytes),
@@ -60,15 +60,22 @@ Table::Table(const Settings& settings)
 }
 
 std::pair<std::string_view, std::string_view> Table::lane_parts(std::string_view text) {
-  uint32_t length = 0;
-  if (text.size() < sizeof(length)) return {};
-  std::memcpy(&length, text.data(), sizeof(length));
-  text.remove_prefix(sizeof(length));
+  size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return {};
+  size_t length = std::strtoul(std::string(text.substr(0, colon)).c_str(), nullptr, 10);
+  text.remove_prefix(colon + 1);
   if (length > text.size()) return {text, {}};
   return {text.substr(0, length), text.substr(length)};
 }
 
 const char* Table::add(const Event& event, uint64_t place) {
+  uint64_t before = names.repaired();
+  const char* reason = add_known(event, place);
+  if (names.repaired() != before) repaired.add(place);
+  return reason;
+}
+
+const char* Table::add_known(const Event& event, uint64_t place) {
   if (event.phase.kind != ValueKind::kString || event.phase.length != 1) return "it has no phase";
   char phase = *event.phase.begin;
   switch (phase) {
@@ -212,7 +219,7 @@ void Table::add_metadata(const Event& event) {
   if ((!names_thread && !names_process) || !event.has(key)) return;
   if (event.argument(key).kind != ValueKind::kString) return;
   std::string given;
-  append_utf8(text_of(event.argument(key), &scratch_), &given);
+  append_clean(text_of(event.argument(key), &scratch_), &given);
   if (names_thread) {
     uint32_t lane = lane_of(event);
     if (lane != kNoText && lane_names.size() < lanes.size() + kMostProcessNames) {
@@ -220,7 +227,7 @@ void Table::add_metadata(const Event& event) {
     }
   } else if (process_names.size() < kMostProcessNames) {
     std::string process;
-    append_utf8(text_of(event.process, &scratch_), &process);
+    append_clean(text_of(event.process, &scratch_), &process);
     process_names.emplace_back(std::move(process), std::move(given));
   }
 }
@@ -264,10 +271,9 @@ uint32_t Table::lane_of(const Event& event) {
   }
   last_process_.clear();
   last_thread_.clear();
-  append_utf8(process, &last_process_);
-  append_utf8(thread, &last_thread_);
-  auto length = static_cast<uint32_t>(last_process_.size());
-  std::string key(reinterpret_cast<const char*>(&length), sizeof(length));
+  append_clean(process, &last_process_);
+  append_clean(thread, &last_thread_);
+  std::string key = std::to_string(last_process_.size()) + ":";
   last_lane_ = lanes.add(key.append(last_process_).append(last_thread_));
   check(last_lane_ != kNoText);
   return last_lane_;

@@ -95,6 +95,7 @@ class Table {
   std::vector<std::pair<std::string, std::string>> process_names;  // by process, in order
   std::array<uint64_t, 128> skipped{};                             // by phase
   Dropped impossible, ends, begins, values, times_of_counters;
+  Dropped repaired;  // names that are kept, but not as they were
 
   // The two texts of a lane, as in `lanes`.
   static std::pair<std::string_view, std::string_view> lane_parts(std::string_view text);
@@ -107,6 +108,7 @@ class Table {
     uint8_t kind;
   };
 
+  const char* add_known(const Event& event, uint64_t place);
   const char* add_span(const Event& event, uint64_t place);
   const char* begin(const Event& event, uint64_t place);
   const char* end(const Event& event, uint64_t place);

@@ -8,12 +8,14 @@ namespace pilotlight::scan {
 namespace {
 
 constexpr uint64_t kHighBits = 0x8080808080808080u;
+constexpr uint64_t kOnes = 0x0101010101010101u;
 
 // Length of the character at the front; 0 if it is none, and then `*bad` bytes are to be replaced.
 size_t character(std::string_view text, size_t* bad) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char lead = byte(0);
   *bad = 1;
+  if (lead == 0) return 0;
   if (lead < 0x80) return 1;
   size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
                   : lead >= 0xE0 && lead <= 0xEF ? 3
@@ -36,12 +38,13 @@ size_t character(std::string_view text, size_t* bad) {
 
 }  // namespace
 
-bool is_utf8(std::string_view text) {
+bool is_clean(std::string_view text) {
   while (!text.empty()) {
     uint64_t word;
     while (text.size() >= sizeof(word)) {
       std::memcpy(&word, text.data(), sizeof(word));
-      if ((word & kHighBits) != 0) break;
+      // Also stops at some bytes above a NUL, which are looked at one by one then.
+      if (((word | (word - kOnes)) & kHighBits) != 0) break;
       text.remove_prefix(sizeof(word));
     }
     if (text.empty()) break;
@@ -53,8 +56,8 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-void append_utf8(std::string_view text, std::string* out) {
-  if (is_utf8(text)) {
+void append_clean(std::string_view text, std::string* out) {
+  if (is_clean(text)) {
     out->append(text);
     return;
   }

@@ -6,10 +6,12 @@
 
 namespace pilotlight::scan {
 
-bool is_utf8(std::string_view text);
+// UTF-8 without NUL, which other programs take for the end of a text.
+bool is_clean(std::string_view text);
 
-// Each longest part that begins a character and does not finish it becomes U+FFFD, as in Python.
-void append_utf8(std::string_view text, std::string* out);
+// Each longest part that begins a character and does not finish it becomes U+FFFD, as in Python; so
+// does NUL.
+void append_clean(std::string_view text, std::string* out);
 
 void append_code_point(unsigned code, std::string* out);
 

@@ -65,5 +65,8 @@ class Scanner:
     def dropped(self) -> dict[str, tuple[int, int]]:
         """How many were left out, and the place of the first, by what they are."""
 
+    def repaired(self) -> tuple[int, int]:
+        """Names that were no UTF-8 or held NUL, and the place of the first event with one."""
+
     def overflowed(self) -> tuple[int, int, int]:
         """Uses of names, lanes and texts beyond the limits."""

@@ -170,5 +170,5 @@ def text_of(value: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """Halves of surrogate pairs mean nothing alone."""
-    return "".join("�" if 0xD800 <= ord(c) < 0xE000 else c for c in text)
+    """Halves of surrogate pairs mean nothing alone, and NUL ends texts elsewhere."""
+    return "".join("�" if 0xD800 <= ord(c) < 0xE000 or c == "\0" else c for c in text)

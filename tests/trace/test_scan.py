@@ -131,7 +131,9 @@ def test_the_scanner_and_the_json_module_agree_on_damaged_events(
 def test_bytes_that_are_no_text_are_replaced_as_python_does(name: bytes) -> None:
     name = name.replace(b'"', b"").replace(b"\\", b"")
     scanner = scan(b'[{"ph":"X","ts":1,"name":"' + name + b'"}]')
-    assert [row[3] for row in rows(scanner)] == [name.decode("utf-8", "replace")]
+    expected = name.decode("utf-8", "replace").replace("\0", "\ufffd")
+    assert [row[3] for row in rows(scanner)] == [expected]
+    assert scanner.repaired()[0] == (name != expected.encode())
 
 
 def test_names_that_become_equal_are_one() -> None:

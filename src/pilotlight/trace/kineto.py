@@ -129,6 +129,10 @@ def _problems(scanner: _scan.Scanner, source: str) -> Iterator[Problem]:
     for what, (count, first) in scanner.dropped().items():
         if count:
             yield Problem(source, f"byte {first}", f"{count} {what} left out, this is the first")
+    count, first = scanner.repaired()
+    if count:
+        text = f"{count} names are no UTF-8 or hold NUL, this is the first: shown with \ufffd"
+        yield Problem(source, f"byte {first}", text)
     limits = (span_table.MAX_NAMES, span_table.MAX_LANES)
     what_overflowed = zip(scanner.overflowed(), limits, ("names", "lanes"), strict=False)
     for count, limit, what in what_overflowed:

@@ -150,7 +150,11 @@ def _read_stream(file: Source, name: str, size_bytes: int) -> FileResult:
         if cuts:
             raise FormatError(str(cuts[0])) from None
         raise
-    return FileResult(traces, (*_problems_of(traces), *cuts))
+    problems = _problems_of(traces)
+    if cuts:
+        # That the text ends early says nothing that the cut does not.
+        problems = tuple(one for one in problems if "ends inside" not in one.text)
+    return FileResult(traces, (*problems, *cuts))
 
 
 def _noting_cuts(blocks: Iterator[bytes], name: str, cuts: list[Problem]) -> Iterator[bytes]:
