@@ -1,0 +1,559 @@
+// native/nccl/collectives.cpp
+#include "nccl/collectives.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ring/clock.h"
+
+namespace pilotlight::nccl {
+namespace {
+
+constexpr uint64_t kBasic = kColl | kP2p;
+constexpr uint64_t kApi = kCollApi | kP2pApi;  // from v5 on
+constexpr uint64_t kProxy = kProxyOp | kProxyStep;
+constexpr int64_t kNoOffset = INT64_MAX;
+constexpr int64_t kSecond = 1000000000;
+constexpr int64_t kQuiet = 10 * kSecond;
+constexpr uint32_t kMostKernelEvents = 20000;  // a second
+// NCCL 2.31 made kernel events dear for messages of a few megabytes and less; before 2.26 there are
+// none.
+constexpr int kFirstCheap = 22602, kFirstDear = 23100;
+
+const ProviderApi* probe = nullptr;
+Events events;
+Context contexts[kMaxContexts];
+std::atomic<uint64_t> correlations{0};
+std::atomic<uint64_t> contexts_lost{0};
+
+int64_t now_ns() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+uint64_t ticks_now() noexcept {
+  RingWriter* ring = probe->ring();
+  return ring != nullptr ? ticks_of(ring->clock()) : 0;
+}
+
+int nccl_version() noexcept {
+  using GetVersion = int(int*);
+  auto* get = reinterpret_cast<GetVersion*>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
+  int version = 0;
+  return get != nullptr && get(&version) == kSuccess ? version : 0;
+}
+
+// Whether kernel events are cheap in this version of NCCL; PILOTLIGHT_NCCL_KERNELS=0 or 1 decides.
+bool kernels_allowed() noexcept {
+  static const bool allowed = [] {
+    const char* chosen = getenv("PILOTLIGHT_NCCL_KERNELS");
+    if (chosen != nullptr && chosen[0] != 0) return chosen[0] == '1';
+    int version = nccl_version();
+    bool is_cheap = version >= kFirstCheap && version < kFirstDear;
+    if (!is_cheap) {
+      char text[96];
+      int bytes = snprintf(text, sizeof(text), "nccl/missing: kernel times (NCCL %d)", version);
+      probe->mark(text, static_cast<size_t>(bytes), version);
+    }
+    return is_cheap;
+  }();
+  return allowed;
+}
+
+// Too many kernel events in a second: none for the next ten.
+class Rate {
+ public:
+  void count() noexcept {
+    int64_t now = now_ns();
+    int64_t since = since_ns_.load(std::memory_order_relaxed);
+    if (now - since > kSecond) {
+      since_ns_.store(now, std::memory_order_relaxed);
+      seen_.store(0, std::memory_order_relaxed);
+    }
+    if (seen_.fetch_add(1, std::memory_order_relaxed) == kMostKernelEvents) {
+      quiet_until_ns_.store(now + kQuiet, std::memory_order_relaxed);
+      probe->mark("nccl/kernels off: too many", 26, kMostKernelEvents);
+    }
+  }
+  bool is_calm() const noexcept {
+    int64_t until = quiet_until_ns_.load(std::memory_order_relaxed);
+    return until == 0 || now_ns() > until;
+  }
+
+ private:
+  std::atomic<int64_t> since_ns_{0}, quiet_until_ns_{0};
+  std::atomic<uint32_t> seen_{0};
+};
+Rate kernel_rate;
+
+int wanted_mask(int version) noexcept {
+  uint32_t tier = probe->tier->load(std::memory_order_relaxed);
+  if (tier == kTierOff) return 0;
+  uint64_t mask = kBasic;
+  if (version >= 5) mask |= kApi;
+  if (version >= 6) mask |= kCeColl;
+  // On demand all of it, whatever it costs.
+  bool is_asked = tier == kTierNodes || tier == kTierAll;
+  if (is_asked) mask |= kProxy;
+  bool has_kernels = is_asked || (tier != kTierLaunches && kernels_allowed());
+  if (version >= 3 && has_kernels && kernel_rate.is_calm()) mask |= kKernelCh;
+  return static_cast<int>(mask);
+}
+
+// NCCL reads the word whenever an operation begins.
+void update_mask(Context* context) noexcept {
+  if (context->mask == nullptr) return;
+  int wanted = wanted_mask(context->version);
+  if (__atomic_load_n(context->mask, __ATOMIC_RELAXED) != wanted) {
+    __atomic_store_n(context->mask, wanted, __ATOMIC_RELAXED);
+  }
+}
+
+size_t datatype_bytes(const char* name) noexcept {
+  if (name == nullptr) return 0;
+  if (strstr(name, "64") != nullptr) return 8;
+  if (strstr(name, "32") != nullptr) return 4;
+  if (strstr(name, "16") != nullptr || strstr(name, "Half") != nullptr) return 2;
+  return 1;  // int8, uint8, the float8s
+}
+
+// "ncclFloat32" as "float32".
+uint32_t dtype_id(const char* name) noexcept {
+  if (name == nullptr) return 0;
+  char text[32] = {};
+  if (strncmp(name, "nccl", 4) == 0) name += 4;
+  size_t length = strnlen(name, sizeof(text));
+  for (size_t i = 0; i < length; i++) text[i] = static_cast<char>(tolower(name[i]));
+  return probe->string(text, length);
+}
+
+uint32_t make_operation_id(const Described& described) noexcept {
+  char text[96];
+  const char* name = described.func != nullptr ? described.func : "unknown";
+  int bytes = snprintf(text, sizeof(text), "%.48s", name);
+  bool is_p2p = described.type == kP2p;
+  if (is_p2p && described.peer >= 0 && described.peer < static_cast<int>(kNamedPeers)) {
+    const char* way = strncmp(name, "Recv", 4) == 0 ? "from" : "to";
+    bytes = snprintf(text, sizeof(text), "%.48s %s %d", name, way, described.peer);
+  }
+  return probe->string(text, static_cast<size_t>(bytes));
+}
+
+struct Named {
+  const char* func;
+  const char* datatype;
+  int peer;
+  uint32_t run;
+  uint32_t name, dtype;
+};
+thread_local Named cache[32];
+
+// NCCL's texts are constants: their places tell them apart.
+const Named& names_of(const Described& described) noexcept {
+  uint32_t run = probe->run->load(std::memory_order_relaxed);
+  auto mixed = reinterpret_cast<uintptr_t>(described.func) * 31 +
+               reinterpret_cast<uintptr_t>(described.datatype) +
+               static_cast<uintptr_t>(described.peer);
+  Named& place = cache[(mixed >> 3 ^ mixed) % 32];
+  if (place.name == 0 || place.func != described.func || place.run != run ||
+      place.datatype != described.datatype || place.peer != described.peer) {
+    place = {described.func,
+             described.datatype,
+             described.peer,
+             run,
+             make_operation_id(described),
+             dtype_id(described.datatype)};
+  }
+  return place;
+}
+
+uint32_t group_id(const char* name, uint64_t hash) noexcept {
+  char text[96];
+  const char* shown = name != nullptr && name[0] != 0 ? name : "comm";
+  int bytes = snprintf(text, sizeof(text), "%.64s %016lx", shown, static_cast<unsigned long>(hash));
+  return probe->string(text, static_cast<size_t>(bytes));
+}
+
+void tell_losses() noexcept {
+  static std::atomic<uint64_t> told{0};
+  uint64_t count = events.lost() + contexts_lost.load(std::memory_order_relaxed);
+  uint64_t before = told.load(std::memory_order_relaxed);
+  if (count <= before + before / 8) return;
+  if (told.compare_exchange_strong(before, count, std::memory_order_relaxed)) {
+    probe->counter("nccl/lost", 9, static_cast<double>(count));
+  }
+}
+
+void at_least(std::atomic<uint64_t>& place, uint64_t value) noexcept {
+  uint64_t seen = place.load(std::memory_order_relaxed);
+  while (seen < value && !place.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+void at_most(std::atomic<uint64_t>& place, uint64_t value) noexcept {
+  uint64_t seen = place.load(std::memory_order_relaxed);
+  while (seen > value && !place.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+// The last of a collective and its children has ended: one record.
+void write(Event* event) noexcept {
+  RingWriter* ring = probe->ring();
+  bool is_ours = event->run == probe->run->load(std::memory_order_relaxed);
+  if (ring == nullptr || !is_ours || !probe->collecting->load(std::memory_order_relaxed)) return;
+  Collective record = {};
+  uint64_t first = event->first_ticks.load(std::memory_order_relaxed);
+  uint64_t last = event->last_ticks.load(std::memory_order_relaxed);
+  bool has_kernel = first != UINT64_MAX && last >= first;
+  uint64_t start = has_kernel ? first : event->start_ticks;
+  uint64_t end = has_kernel ? last : event->stop_ticks;
+  uint64_t wait = event->wait_ticks.load(std::memory_order_relaxed);
+  record.header.flags = static_cast<uint8_t>((has_kernel ? 0 : 1) | (wait != 0 ? 2 : 0));
+  record.duration_ticks = end > start ? end - start : 0;
+  record.wait_ticks = wait < record.duration_ticks ? wait : record.duration_ticks;
+  record.bytes = event->bytes;
+  record.sequence = event->sequence;
+  record.group = event->group;
+  record.dtype = event->dtype;
+  record.rank = event->rank;
+  record.world_size = event->ranks;
+  record.correlation = event->correlation.load(std::memory_order_relaxed);
+  ring->write_at(RecordType::kCollective, event->name, record, start);
+}
+
+// One of the collective's parts has ended; the last one writes.
+void leave(Event* event) noexcept {
+  if (event->open.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    write(event);
+    events.give_back(event);
+  }
+}
+
+// The collective that a kernel channel or a proxy operation belongs to, held open by it.
+Event* enter_parent(Event* child, void* handle) noexcept {
+  Event* parent = events.find(handle);
+  if (parent == nullptr) return nullptr;
+  bool is_operation = parent->type == kColl || parent->type == kP2p || parent->type == kCeColl;
+  if (!is_operation) return nullptr;
+  int32_t to_come = child->type == kKernelCh ? parent->to_come.load(std::memory_order_relaxed) : 0;
+  while (to_come > 0 && !parent->to_come.compare_exchange_weak(to_come, to_come - 1)) {
+  }
+  if (to_come <= 0) {
+    int32_t open = parent->open.load(std::memory_order_acquire);
+    while (open > 0 &&
+           !parent->open.compare_exchange_weak(open, open + 1, std::memory_order_acq_rel)) {
+    }
+    if (open <= 0) return nullptr;
+  }
+  child->parent.store(parent, std::memory_order_release);
+  return parent;
+}
+
+// Collectives whose kernel does not show itself: written as they were enqueued. `context` nullptr:
+// of all, after a while.
+void give_up(const Context* context) noexcept {
+  int64_t now = now_ns();
+  events.each([&](Event* event) {
+    if (event->phase.load(std::memory_order_acquire) != static_cast<uint32_t>(Phase::kStopped)) {
+      return;
+    }
+    if (context != nullptr ? event->context != context : now - event->start_ns < kQuiet) return;
+    int32_t missing = event->to_come.exchange(0);
+    if (missing <= 0) return;
+    if (event->open.fetch_sub(missing, std::memory_order_acq_rel) == missing) {
+      write(event);
+      events.give_back(event);
+    }
+  });
+}
+
+void give_up_now_and_then() noexcept {
+  static std::atomic<int64_t> due_ns{0};
+  int64_t now = now_ns(), due = due_ns.load(std::memory_order_relaxed);
+  if (now >= due && due_ns.compare_exchange_strong(due, now + kSecond)) give_up(nullptr);
+}
+
+// How fast ticks go, from now and the time of the first communicator.
+struct Pace {
+  std::atomic<int64_t> since_ns{0};
+  uint64_t since_ticks = 0;
+
+  double ticks_a_ns(int64_t now, uint64_t ticks) const noexcept {
+    int64_t elapsed_ns = now - since_ns.load(std::memory_order_acquire);
+    return elapsed_ns > 0
+               ? static_cast<double>(ticks - since_ticks) / static_cast<double>(elapsed_ns)
+               : 1;
+  }
+};
+Pace pace;
+
+// When the GPU's clock showed that time, in ticks: the smallest difference ever seen between the
+// two clocks is closest to the true one.
+uint64_t ticks_of_gpu(Context* context, uint64_t gpu_ns, uint64_t seen_ticks) noexcept {
+  int64_t now = now_ns();
+  int64_t difference = now - static_cast<int64_t>(gpu_ns);
+  int64_t best = context->gpu_offset_ns.load(std::memory_order_relaxed);
+  while (difference < best && !context->gpu_offset_ns.compare_exchange_weak(
+                                  best, difference, std::memory_order_relaxed)) {
+  }
+  if (difference < best) best = difference;
+  int64_t late_ns = difference - best;
+  RingWriter* ring = probe->ring();
+  if (ring == nullptr || late_ns <= 0) return seen_ticks;
+  double late_ticks = static_cast<double>(late_ns) * pace.ticks_a_ns(now, seen_ticks);
+  return seen_ticks - static_cast<uint64_t>(late_ticks);
+}
+
+void see_kernel(Event* channel, uint64_t gpu_ns, bool is_end) noexcept {
+  Event* parent = channel->parent.load(std::memory_order_acquire);
+  if (parent == nullptr) return;
+  uint64_t ticks = ticks_now();
+  if (gpu_ns != 0) ticks = ticks_of_gpu(channel->context, gpu_ns, ticks);
+  if (is_end) {
+    at_least(parent->last_ticks, ticks);
+  } else {
+    at_most(parent->first_ticks, ticks);
+  }
+}
+
+void describe(Event* event, Context* context, const Described& described) noexcept {
+  const Named& names = names_of(described);
+  event->name = names.name;
+  event->dtype = names.dtype;
+  event->run = probe->run->load(std::memory_order_relaxed);
+  bool is_named = described.comm_hash != 0 || described.comm_name != nullptr;
+  if (is_named) {
+    event->group = group_id(described.comm_name, described.comm_hash);
+  } else {
+    if (context->group_run != event->run || context->group == 0) {
+      context->group = group_id(context->name, context->hash);
+      context->group_run = event->run;
+    }
+    event->group = context->group;
+  }
+  event->bytes = static_cast<int64_t>(described.count * datatype_bytes(described.datatype));
+  event->sequence = described.sequence;
+  bool has_peer = described.peer >= 0 && described.peer < static_cast<int>(kNamedPeers);
+  if (described.type == kP2p && has_peer) {
+    bool is_receive = described.func != nullptr && strncmp(described.func, "Recv", 4) == 0;
+    auto* counts = is_receive ? context->received : context->sent;
+    event->sequence = counts[described.peer].fetch_add(1, std::memory_order_relaxed);
+  }
+  event->rank = static_cast<uint32_t>(context->ranks > 0 ? context->rank : described.rank);
+  event->ranks = static_cast<uint32_t>(context->ranks);
+}
+
+void write_launch(const Event* event) noexcept {
+  RingWriter* ring = probe->ring();
+  bool is_ours = event->run == probe->run->load(std::memory_order_relaxed);
+  if (ring == nullptr || !is_ours || !probe->collecting->load(std::memory_order_relaxed)) return;
+  Launch record = {};
+  record.duration_ticks = event->stop_ticks - event->start_ticks;
+  record.correlation = event->correlation.load(std::memory_order_relaxed);
+  record.stack = event->stack;
+  ring->write_at(RecordType::kLaunch, event->name, record, event->start_ticks);
+}
+
+void start_operation(Event* event, Context* context, const Described& described) noexcept {
+  describe(event, context, described);
+  event->start_ns = now_ns();
+  int mask = context->mask != nullptr ? __atomic_load_n(context->mask, __ATOMIC_RELAXED) : 0;
+  if ((mask & kKernelCh) != 0 && described.channels > 0 && described.type != kCeColl) {
+    event->to_come.store(described.channels, std::memory_order_relaxed);
+    event->open.store(1 + described.channels, std::memory_order_release);
+  }
+  // The call has mostly returned by now.
+  Event* call = events.remembered(described.parent);
+  uint64_t correlation = 0;
+  if (call != nullptr && (call->type == kCollApi || call->type == kP2pApi)) {
+    correlation = call->correlation.load(std::memory_order_relaxed);
+  }
+  if (correlation == 0) correlation = correlations.fetch_add(1, std::memory_order_relaxed) + 1;
+  event->correlation.store(correlation, std::memory_order_relaxed);
+}
+
+void start_call(Event* event, const Described& described) noexcept {
+  char text[64];
+  const char* name = described.func != nullptr ? described.func : "call";
+  int bytes = snprintf(text, sizeof(text), "nccl%.48s", name);
+  event->name = probe->string(text, static_cast<size_t>(bytes));
+  event->run = probe->run->load(std::memory_order_relaxed);
+  uint64_t correlation = correlations.fetch_add(1, std::memory_order_relaxed) + 1;
+  event->correlation.store(correlation, std::memory_order_relaxed);
+  event->stack = probe->stack();
+}
+
+bool starts_child(Event* event, const Described& described) noexcept {
+  switch (described.type) {
+    case kKernelCh:
+      kernel_rate.count();
+      if (enter_parent(event, described.parent) == nullptr) return false;
+      see_kernel(event, described.gpu_ns, false);
+      return true;
+    case kProxyOp:
+      // Another process may have asked for it (PXN): its pointers mean nothing here.
+      if (described.pid != getpid()) return false;
+      return enter_parent(event, described.parent) != nullptr;
+    case kProxyStep: {
+      Event* operation = events.find(described.parent);
+      if (operation == nullptr || operation->type != kProxyOp) return false;
+      event->parent_handle = reinterpret_cast<uint64_t>(described.parent);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+void end_wait(Event* step) noexcept {
+  if (step->waits_since == 0) return;
+  Event* operation = events.find(reinterpret_cast<void*>(step->parent_handle));
+  uint64_t now = ticks_now();
+  if (operation != nullptr && now > step->waits_since) {
+    operation->waited_ticks.fetch_add(now - step->waits_since, std::memory_order_relaxed);
+  }
+  step->waits_since = 0;
+}
+
+}  // namespace
+
+const char* func_name(uint8_t number) noexcept {
+  static const char* const names[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
+                                      "AllReduce", "SendRecv", "Send",      "Recv"};
+  return number < sizeof(names) / sizeof(*names) ? names[number] : "unknown";
+}
+
+const char* datatype_name(uint8_t number) noexcept {
+  static const char* const names[] = {"int8",    "uint8",    "int32",      "uint32",
+                                      "int64",   "uint64",   "float16",    "float32",
+                                      "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  return number < sizeof(names) / sizeof(*names) ? names[number] : "unknown";
+}
+
+Context* open_context(int version, int* mask, const char* name, uint64_t hash, int ranks,
+                      int rank) noexcept {
+  probe = attach();
+  if (probe == nullptr) return nullptr;
+  for (Context& context : contexts) {
+    bool is_used = false;
+    if (!context.is_used.compare_exchange_strong(is_used, true)) continue;
+    context.version = version;
+    context.mask = mask;
+    context.hash = hash;
+    context.ranks = ranks;
+    context.rank = rank;
+    snprintf(context.name, sizeof(context.name), "%s", name != nullptr ? name : "");
+    context.gpu_offset_ns.store(kNoOffset, std::memory_order_relaxed);
+    context.group = context.group_run = 0;
+    for (uint32_t peer = 0; peer < kNamedPeers; peer++) {
+      context.sent[peer].store(0, std::memory_order_relaxed);
+      context.received[peer].store(0, std::memory_order_relaxed);
+    }
+    if (pace.since_ns.load(std::memory_order_relaxed) == 0) {
+      pace.since_ticks = ticks_now();
+      pace.since_ns.store(now_ns(), std::memory_order_release);
+    }
+    update_mask(&context);
+    return &context;
+  }
+  contexts_lost.fetch_add(1, std::memory_order_relaxed);
+  tell_losses();
+  return nullptr;
+}
+
+void close_context(void* context) noexcept {
+  if (context == nullptr || probe == nullptr) return;
+  auto* closed = static_cast<Context*>(context);
+  give_up(closed);
+  closed->mask = nullptr;
+  closed->is_used.store(false);
+  uint32_t open = events.open();
+  if (open != 0) probe->counter("nccl/unfinished", 15, open);
+}
+
+void* start(void* given, const Described& described) noexcept {
+  auto* context = static_cast<Context*>(given);
+  if (probe == nullptr || context == nullptr) return nullptr;
+  constexpr uint64_t kKnown = kBasic | kApi | kCeColl | kKernelCh | kProxy;
+  if ((described.type & kKnown) == 0) return nullptr;
+  if (described.type == kColl || described.type == kP2p || described.type == kCollApi) {
+    update_mask(context);
+    give_up_now_and_then();
+  }
+  if (!probe->collecting->load(std::memory_order_relaxed)) return nullptr;
+  Event* event = events.take(described.type, context);
+  if (event == nullptr) {
+    tell_losses();
+    return nullptr;
+  }
+  event->start_ticks = ticks_now();
+  switch (described.type) {
+    case kColl:
+    case kP2p:
+    case kCeColl:
+      start_operation(event, context, described);
+      return events.handle_of(event);
+    case kCollApi:
+    case kP2pApi:
+      start_call(event, described);
+      return events.handle_of(event);
+    default:
+      if (starts_child(event, described)) return events.handle_of(event);
+      events.give_back(event);
+      return nullptr;
+  }
+}
+
+void stop(void* handle) noexcept {
+  Event* event = probe != nullptr ? events.find(handle) : nullptr;
+  if (event == nullptr) return;
+  uint32_t phase = static_cast<uint32_t>(Phase::kOpen);
+  // NCCL may stop the same call twice.
+  if (!event->phase.compare_exchange_strong(phase, static_cast<uint32_t>(Phase::kStopped))) return;
+  event->stop_ticks = ticks_now();
+  Event* parent = event->parent.load(std::memory_order_acquire);
+  switch (event->type) {
+    case kCollApi:
+    case kP2pApi:
+      write_launch(event);
+      return events.give_back(event);
+    case kKernelCh:
+      see_kernel(event, 0, true);
+      break;
+    case kProxyOp:
+      if (parent != nullptr) {
+        at_least(parent->wait_ticks, event->waited_ticks.load(std::memory_order_relaxed));
+      }
+      break;
+    case kProxyStep:
+      end_wait(event);
+      return events.give_back(event);
+    default:
+      // Enqueued: its kernel and its proxies may come later, and hold it open.
+      return leave(event);
+  }
+  events.give_back(event);
+  if (parent != nullptr) leave(parent);
+}
+
+void state(void* handle, int state, const StateArguments* arguments, bool has_gpu_time) noexcept {
+  Event* event = probe != nullptr ? events.find(handle) : nullptr;
+  if (event == nullptr) return;
+  if (event->type == kKernelCh && state == kKernelChStop) {
+    uint64_t gpu_ns = has_gpu_time && arguments != nullptr ? arguments->kernel_ch.gpu_ns : 0;
+    see_kernel(event, gpu_ns, true);
+    // The time of the stop itself would be later.
+    Event* parent = event->parent.exchange(nullptr, std::memory_order_acq_rel);
+    if (parent != nullptr) leave(parent);
+  } else if (event->type == kProxyStep) {
+    end_wait(event);
+    if (state == kStepRecvWait || state == kStepSendPeerWait) event->waits_since = ticks_now();
+  }
+}
+
+}  // namespace pilotlight::nccl
