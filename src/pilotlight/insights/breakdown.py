@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,9 +156,15 @@ def loader_waits(trace: Trace) -> Intervals:
 
 def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
     """When the host was in spans of such names."""
-    mask = _named(trace, lambda name: pattern.search(name[:200]) is not None)
+    mask = _named(trace, lambda name: _matches(pattern, name))
     host = np.isin(trace.spans.kind, (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER))
     return _union(trace.spans.take(mask[trace.spans.name] & host))
+
+
+@lru_cache(maxsize=1 << 16)
+def _matches(pattern: re.Pattern[str], name: str) -> bool:
+    """Ranks of a job have the same names."""
+    return pattern.search(name[:200]) is not None
 
 
 def sync_calls(trace: Trace) -> Spans:

@@ -13,7 +13,7 @@ from pilotlight import _scan
 from pilotlight.errors import FormatError
 from pilotlight.trace import span_table
 from pilotlight.trace.flow import paired
-from pilotlight.trace.kineto_detail import detail_of
+from pilotlight.trace.kineto_detail import KinetoDetail
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.span_table import KIND_OF_CATEGORY
 from pilotlight.trace.step import steps_of
@@ -114,7 +114,7 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
         skipped=scanner.skipped(),
         flows=paired(scanner.flows(), base_ns),
         arguments=arguments,
-        detail=detail_of(names, lanes, spans, arguments),
+        detail=KinetoDetail(names, lanes, spans, arguments),
         processes=_processes(scanner.process_names()),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -22,15 +23,27 @@ MOST_FLAGS = 8_000_000
 Arguments = Mapping[str, Argument]
 
 
-def detail_of(
-    names: Sequence[str], lanes: Sequence[Lane], spans: Spans, arguments: Arguments
-) -> Detail:
-    """What is not in the trace is empty."""
-    return Detail(
-        _operators(names, lanes, spans, arguments),
-        _messages(spans, arguments),
-        _grids(spans, arguments),
-    )
+class KinetoDetail(Detail):
+    """Each part is made when it is first asked for: most questions do without."""
+
+    def __init__(
+        self, names: Sequence[str], lanes: Sequence[Lane], spans: Spans, arguments: Arguments
+    ) -> None:
+        self.__dict__["_told"] = names, lanes, spans, arguments
+
+    @cached_property
+    def operators(self) -> Operators:
+        return _operators(*self.__dict__["_told"])
+
+    @cached_property
+    def messages(self) -> Messages:
+        _, _, spans, arguments = self.__dict__["_told"]
+        return _messages(spans, arguments)
+
+    @cached_property
+    def grids(self) -> Grids:
+        _, _, spans, arguments = self.__dict__["_told"]
+        return _grids(spans, arguments)
 
 
 def _operators(

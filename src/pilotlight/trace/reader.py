@@ -14,7 +14,7 @@ from pathlib import Path
 from pilotlight import _scan
 from pilotlight.capture.manifest import Captured
 from pilotlight.errors import FormatError, NotFound
-from pilotlight.trace.block import BlockFile, Source, Truncated, ahead, expanded
+from pilotlight.trace.block import GZIP_MAGIC, BlockFile, Source, Truncated, ahead, expanded
 from pilotlight.trace.captured import captured_files, is_capture, placed
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.memory import available_bytes
@@ -34,7 +34,7 @@ TRACE_SUFFIXES = (
     *PERFETTO_SUFFIXES,
     *(f"{suffix}.gz" for suffix in PERFETTO_SUFFIXES),
 )
-THREAD_BYTES = 256 << 10  # a smaller file is read before a thread has started
+THREAD_BYTES = 256 << 10  # a smaller file is inflated before a thread has started
 _OTHER_MAGIC = {
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"\x28\xb5\x2f\xfd": "zstd data: unpack it first",
@@ -97,8 +97,8 @@ def read_file(path: Path, progress: Callable[[int], None] = lambda count_bytes: 
             for start, text in _OTHER_MAGIC.items():
                 if magic.startswith(start):
                     raise FormatError(f"{name}: byte 0: {text}")
-            size_bytes = os.fstat(file.fileno()).st_size
-            return _read_stream(_Told(file, progress), name, size_bytes)
+            packed_bytes = os.fstat(file.fileno()).st_size if magic[:2] == GZIP_MAGIC else 0
+            return _read_stream(_Told(file, progress), name, packed_bytes)
     except FormatError as error:
         return FileResult((), (_problem(name, str(error)),))
     except OSError as error:
@@ -127,10 +127,10 @@ def read_sqlite(path: Path) -> tuple[Trace, ...]:
     raise FormatError(f"{path}: an SQLite file of another tool: no table of Nsight or ROCm in it")
 
 
-def _read_stream(file: Source, name: str, size_bytes: int) -> FileResult:
+def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
     cuts: list[Problem] = []
     blocks = expanded(file, name)
-    if size_bytes > THREAD_BYTES:
+    if packed_bytes > THREAD_BYTES:
         blocks = ahead(blocks)
     blocks = _noting_cuts(blocks, name, cuts)
     first = next(blocks, b"")
