@@ -272,7 +272,7 @@ def test_the_offload_export_is_bound_by_its_copies(shared_data: Path) -> None:
     first = diagnosis(*traces).findings[0]
     assert first.rule == "A11"
     assert "Memcpy HtoD (Pinned -> Device)" in first.place
-    assert first.gain_high_ratio > 0.9
+    assert first.gain_high_ratio > 0.6
 
 
 def test_no_two_rules_explain_each_other() -> None:

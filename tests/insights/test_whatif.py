@@ -8,7 +8,17 @@ import pytest
 from pilotlight.errors import UsageError
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.recorded_graph import Role, recorded_graph
-from pilotlight.insights.whatif import on_gpu, parse_scale, scaled, whatif, without
+from pilotlight.insights.whatif import (
+    at_bandwidth,
+    at_batch,
+    on_gpu,
+    overlapped_ns,
+    parse_factor,
+    parse_scale,
+    scaled,
+    whatif,
+    without,
+)
 from pilotlight.model.hardware import gpus
 from pilotlight.simulate.fault import Fault
 from pilotlight.simulate.job import JobShape
@@ -97,3 +107,75 @@ def test_a_faster_gpu_gains_and_the_same_does_not() -> None:
     faster = on_gpu(graph, graph.duration_ns, table["H100-SXM"], table["B200"])
     assert whatif(graph, same).gain_ratio == pytest.approx(0)
     assert whatif(graph, faster).gain_ratio > 0.2
+
+
+def gain(faults: tuple[Fault, ...], change: object, shape: JobShape = SHAPE) -> tuple[float, float]:
+    """What the replay finds, and what the job without the faults gains."""
+    graph = recorded_graph(job_of(simulate(shape, faults)))
+    assert callable(change)
+    found = 1 - change(graph) / graph.total_ns(graph.duration_ns)
+    return found, 1 - step_us(simulate(shape)) / step_us(simulate(shape, faults))
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [("recompile", "compile"), ("checkpoint", "checkpoint"), ("pageable", "copies")],
+)
+def test_without_a_stall_the_job_is_as_fast_as_one_that_never_had_it(kind: str, what: str) -> None:
+    found, true = gain(
+        (Fault(kind, 0, 1.4),),
+        lambda graph: graph.total_ns(without(graph, graph.duration_ns, what)),
+        JobShape(ranks=2, steps=8, layers=3),
+    )
+    assert found == pytest.approx(true, abs=0.07)
+
+
+def test_without_blocking_calls_the_host_runs_ahead() -> None:
+    found, true = gain(
+        (Fault("sync", 0, 1.3),), lambda graph: graph.without_blocking().total_ns(graph.duration_ns)
+    )
+    assert found == pytest.approx(true, abs=0.05)
+
+
+def test_ranks_alike_are_as_fast_as_without_the_slow_one() -> None:
+    shape = JobShape(ranks=4, steps=4, layers=3)
+    found, true = gain(
+        (Fault("slow_gpu", 1, 1.4),),
+        lambda graph: graph.total_ns(without(graph, graph.duration_ns, "straggler")),
+        shape,
+    )
+    assert found == pytest.approx(true, abs=0.03)
+
+
+def test_one_rank_alone_has_no_straggler() -> None:
+    graph = recorded_graph(job_of(simulate(JobShape(ranks=1, steps=3, layers=3))))
+    with pytest.raises(UsageError, match="two ranks"):
+        without(graph, graph.duration_ns, "straggler")
+
+
+def test_a_faster_network_undoes_a_slow_one() -> None:
+    found, true = gain(
+        (Fault("slow_network", 0, 12.0),),
+        lambda graph: graph.total_ns(at_bandwidth(graph, graph.duration_ns, 12.0)),
+    )
+    assert found == pytest.approx(true, abs=0.05)
+
+
+def test_overlap_hides_at_most_what_compute_can_hide() -> None:
+    graph = recorded_graph(job(Fault("slow_network", 0, 12.0)))
+    whole = graph.total_ns(graph.duration_ns)
+    best = graph.total_ns(without(graph, graph.duration_ns, "exposed-comm"))
+    assert best < overlapped_ns(graph, graph.duration_ns) < whole
+
+
+def test_twice_the_batch_takes_less_than_twice_the_time() -> None:
+    graph = recorded_graph(job())
+    whole = graph.total_ns(graph.duration_ns)
+    twice = graph.total_ns(at_batch(graph, graph.duration_ns, 2.0))
+    assert 1.5 * whole < twice < 2 * whole
+
+
+@pytest.mark.parametrize("text", ["", "0x", "-1", "fast", "nan"])
+def test_a_wrong_factor_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="--batch"):
+        parse_factor("--batch", text)

@@ -18,6 +18,8 @@ class Whatif:
     examples = (
         "pilotlight whatif trace.json.gz --remove loader",
         "pilotlight whatif trace.json.gz --kernel 'gemm=0.5x' --gpu H200-SXM",
+        "pilotlight whatif ranks/ --overlap comm --bandwidth 2x",
+        "pilotlight whatif trace.json.gz --batch 2x",
         "pilotlight whatif operations.parquet --remove straggler",
     )
 
@@ -28,18 +30,23 @@ class Whatif:
             action="append",
             default=[],
             metavar="CAUSE",
-            help="loader, gc, launch, exposed-comm, copies; of operation rows: straggler",
+            help="loader, gc, compile, checkpoint, sync, launch, exposed-comm, copies, straggler",
         )
         parser.add_argument(
             "--kernel", action="append", default=[], metavar="REGEX=FACTORx", help="scale kernels"
         )
         parser.add_argument("--gpu", metavar="NAME", help="as if on this GPU")
+        parser.add_argument("--overlap", choices=("comm",), help="hide it behind compute")
+        parser.add_argument("--bandwidth", metavar="FACTORx", help="links that carry as much more")
+        parser.add_argument("--batch", metavar="FACTORx", help="as many times the samples a step")
         add_memory(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(self, args: argparse.Namespace) -> int:
-        if not (args.remove or args.kernel or args.gpu):
-            raise UsageError("nothing to change: --remove, --kernel or --gpu")
+        if not any((args.remove, args.kernel, args.gpu, args.overlap, args.bandwidth, args.batch)):
+            raise UsageError(
+                "nothing to change: --remove, --kernel, --gpu, --overlap, --bandwidth or --batch"
+            )
         if args.path.suffix == ".parquet":
             return _operation_rows(args)
         return _recorded(args)
@@ -48,13 +55,23 @@ class Whatif:
 def _recorded(args: argparse.Namespace) -> int:
     from pilotlight.insights.job import job_of
     from pilotlight.insights.recorded_graph import recorded_graph
-    from pilotlight.insights.whatif import on_gpu, parse_scale, scaled, whatif, without
+    from pilotlight.insights.whatif import (
+        Whatif,
+        at_bandwidth,
+        at_batch,
+        on_gpu,
+        overlapped_ns,
+        parse_factor,
+        parse_scale,
+        scaled,
+        without,
+    )
     from pilotlight.model.hardware import find_gpu, gpus
     from pilotlight.trace.reader import read_traces
 
     scales = [parse_scale(text) for text in args.kernel]
-    if "straggler" in args.remove:
-        raise UsageError("--remove straggler needs operation rows (.parquet)")
+    bandwidth = parse_factor("--bandwidth", args.bandwidth) if args.bandwidth else None
+    batch = parse_factor("--batch", args.batch) if args.batch else None
     with ReadingBar([args.path], quiet=args.json) as bar:
         found = read_traces([args.path], progress=bar.advance, memory_bytes=args.memory)
     for problem in found.problems:
@@ -63,10 +80,15 @@ def _recorded(args: argparse.Namespace) -> int:
     if not job.ranks:
         raise FormatError(f"{args.path}: no device activity to replay")
     graph = recorded_graph(job)
+    after = graph.without_blocking() if "sync" in args.remove else graph
     changed = graph.duration_ns
     for cause in args.remove:
-        changed = without(graph, changed, cause)
+        changed = changed if cause == "sync" else without(graph, changed, cause)
     changed = scaled(graph, changed, scales)
+    if bandwidth:
+        changed = at_bandwidth(graph, changed, bandwidth)
+    if batch:
+        changed = at_batch(graph, changed, batch)
     if args.gpu:
         devices = job.ranks[0].trace.devices
         old, new = find_gpu(devices[0]) if devices else None, find_gpu(args.gpu)
@@ -75,7 +97,9 @@ def _recorded(args: argparse.Namespace) -> int:
         if old is None:
             raise UsageError(f"--gpu: the GPU of {args.path} is not known")
         changed = on_gpu(graph, changed, old, new)
-    result = whatif(graph, changed)
+    replayed_ns = graph.total_ns(graph.duration_ns)
+    changed_ns = overlapped_ns(after, changed) if args.overlap else after.total_ns(changed)
+    result = Whatif(graph.measured_ns, replayed_ns, changed_ns, batch or 1.0)
     if args.json:
         ratios = {"gain_ratio": result.gain_ratio, "replay_error_ratio": result.replay_error_ratio}
         print(json.dumps({**dataclasses.asdict(result), **ratios}))
@@ -84,7 +108,8 @@ def _recorded(args: argparse.Namespace) -> int:
         print(f"replayed    {result.replayed_ns / 1e6:.3f} ms"
               f"   (error {100 * result.replay_error_ratio:.2f} %)")  # fmt: skip
         print(f"changed     {result.changed_ns / 1e6:.3f} ms")
-        print(f"gain        {100 * result.gain_ratio:.1f} %")
+        samples = " for each sample" if batch else ""
+        print(f"gain        {100 * result.gain_ratio:.1f} %{samples}")
     return 2 if found.problems else 0
 
 
@@ -93,7 +118,8 @@ def _operation_rows(args: argparse.Namespace) -> int:
     from pilotlight.model.pipeline import pipeline_of
     from pilotlight.trace.oprows import read_operation_rows
 
-    if args.remove != ["straggler"] or args.kernel or args.gpu:
+    others = (args.kernel, args.gpu, args.overlap, args.bandwidth, args.batch)
+    if args.remove != ["straggler"] or any(others):
         raise UsageError("of operation rows only --remove straggler is possible")
     report = slowdown(pipeline_of(read_operation_rows(args.path)))
     culprit = report.culprit

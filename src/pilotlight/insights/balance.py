@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 
 from pilotlight.insights.breakdown import kernel_times
-from pilotlight.insights.finding import Finding, Verdict, percent
+from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
@@ -142,6 +142,14 @@ def expert_imbalance(job: Job) -> Verdict:
             gain_low_ratio=0.8 * ratio,
             gain_high_ratio=ratio,
             confidence="high" if excess > EXPERT_HIGH_RATIO else "medium",
+            remedies=tuple(
+                Remedy(
+                    kernels=tuple((name, float(times.mean() / ns)) for name in _expert_names(job)),
+                    ranks=(job.ranks[column].rank,),
+                )
+                for column, ns in zip(columns, times, strict=True)
+                if ns
+            ),
         )
         if best is None or found.gain_high_ratio > best.gain_high_ratio:
             best = found
@@ -201,6 +209,11 @@ def _expert_ns(view: RankView) -> int:
     start_ns, end_ns = view.steady_window()
     inside = (spans.start_ns >= start_ns) & (spans.start_ns < end_ns)
     return union(spans.start_ns[inside], spans.end_ns[inside]).total_ns()
+
+
+def _expert_names(job: Job) -> list[str]:
+    names = {name for view in job.ranks for name in view.trace.names if _EXPERT.search(name)}
+    return sorted(name for name in names if category(name) is not Category.COMMUNICATION)
 
 
 def _expert_groups(job: Job) -> list[list[int]]:

@@ -24,6 +24,7 @@ from pilotlight.insights import (
 )
 from pilotlight.insights.finding import Finding, Rule, Verdict
 from pilotlight.insights.job import Job
+from pilotlight.insights.pricing import priced
 from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
 PLUGIN_GROUP = "pilotlight.insights"
@@ -100,4 +101,7 @@ def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
         if verdict.missing:
             not_checked.append(NotChecked(rule.identity, rule.cause, verdict.missing))
     kept = unexplained(worst_of_ranks(findings), {rule.identity: rule.explains for rule in rules})
-    return Diagnosis(shown(kept), tuple(not_checked))
+    prices = priced(job, shown(kept))
+    return Diagnosis(
+        shown(prices.findings), tuple(not_checked), prices.joint_gain_ratio, prices.note
+    )

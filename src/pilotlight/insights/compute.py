@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from pilotlight.insights.breakdown import KernelTime, kernel_times
-from pilotlight.insights.finding import Finding, SpanReference, Verdict, percent
+from pilotlight.insights.finding import Finding, Remedy, SpanReference, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, is_fp32_without_tensor_cores
 from pilotlight.insights.rank import RankView
@@ -61,6 +61,7 @@ def fp32_without_tensor_cores(job: Job) -> Verdict:
                 gain_high_ratio=high,
                 confidence="medium",
                 spans=_longest(view, rows[0]),
+                remedies=(Remedy(kernels=tuple((row.name, 1 - high / ratio) for row in rows)),),
             )
         )
     return Verdict(findings)
@@ -143,6 +144,12 @@ def slow_device(job: Job) -> Verdict:
                 gain_low_ratio=gain * 0.8,
                 gain_high_ratio=gain,
                 confidence="high" if excess > SLOW_KERNEL_RATIO - 1 else "medium",
+                remedies=(
+                    Remedy(
+                        kernels=tuple((n, min(1.0, usual[n] / rows[n][0])) for n in sorted(shared)),
+                        ranks=(view.rank,),
+                    ),
+                ),
             )
         )
     return Verdict(findings)

@@ -131,7 +131,8 @@ def _cold_cache(job: Job) -> Verdict | None:
     waits = [row.idle_by_cause_ns[Idle.LOADER.value] for row in view.steady]
     third = len(waits) // 3
     first, last = (float(np.median(part)) for part in (waits[:third], waits[-third:]))
-    if first < COLD_RATIO * max(last, 1.0):
+    # Every early wait above every late one: waits that only vary do not fall like this.
+    if first < COLD_RATIO * max(last, 1.0) or min(waits[:third]) < max(waits[-third:]):
         return None
     finding = Finding(
         rule="A10",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pilotlight.insights.collective import Collectives
-from pilotlight.insights.finding import Finding, Verdict, percent
+from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.stage import stages_of
 from pilotlight.trace.interval import window
@@ -52,6 +52,7 @@ def exposed_communication(job: Job) -> Verdict:
                 gain_low_ratio=ratio * (1 - OVERLAP_SLOWDOWN_RATIO) / 2,
                 gain_high_ratio=ratio,
                 confidence="high" if ratio > EXPOSED_HIGH_RATIO else "medium",
+                remedies=(Remedy(roles=(("collective", 0.0),)),),
             )
         )
     return Verdict(findings)

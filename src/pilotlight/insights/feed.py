@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from pilotlight.insights.breakdown import Idle, loader_waits
-from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
+from pilotlight.insights.finding import (
+    Finding,
+    Remedy,
+    SpanReference,
+    Verdict,
+    milliseconds,
+    percent,
+)
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import find_gpu
@@ -49,6 +56,7 @@ def loader_bound(job: Job) -> Verdict:
         gain_high_ratio=ratio,
         confidence="high" if ratio > LOADER_HIGH_RATIO else "medium",
         spans=_longest(view.rank, "data loader", waits[view.rank]),
+        remedies=(Remedy(parts=("loader",)),),
     )
     return Verdict((finding,))
 
@@ -102,6 +110,7 @@ def _copy_finding(
         gain_high_ratio=ratio,
         confidence="high",
         spans=_longest(view.rank, "copy", exposed),
+        remedies=(Remedy(roles=(("copy", 0.0),)),),
     )
 
 

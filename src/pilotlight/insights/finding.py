@@ -24,6 +24,19 @@ class SpanReference:
 
 
 @dataclass(frozen=True)
+class Remedy:
+    """What is left of the time of parts of the job if the cause is gone; the replay says what the
+    job gains. Factors by kernel name, by group of ranks, by role (host, call, copy, collective);
+    `parts` of the host's time go to nothing; all only on `ranks`, if there are any."""
+
+    kernels: tuple[tuple[str, float], ...] = ()
+    groups: tuple[tuple[str, float], ...] = ()
+    roles: tuple[tuple[str, float], ...] = ()
+    parts: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Finding:
     """Gains are parts of the step time, as an interval; those of several findings never add up.
     A risk has none: it says what may stop the job."""
@@ -40,6 +53,7 @@ class Finding:
     confidence: str
     spans: tuple[SpanReference, ...] = ()
     is_risk: bool = False
+    remedies: tuple[Remedy, ...] = ()
 
     @property
     def gain_ratio(self) -> float:

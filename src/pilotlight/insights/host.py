@@ -7,7 +7,14 @@ import re
 import numpy as np
 
 from pilotlight.insights.breakdown import Idle, sync_calls
-from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
+from pilotlight.insights.finding import (
+    Finding,
+    Remedy,
+    SpanReference,
+    Verdict,
+    milliseconds,
+    percent,
+)
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.interval import union, window
@@ -20,6 +27,8 @@ QUEUE_EMPTY_NS = 5_000
 HOST_IDLE_RATIO = 0.10
 SYNC_RATIO = 0.015
 HOST_NAMES = 8
+# What graphs leave of the host's time for launches.
+TINY_RATIO = 0.1
 SYNC_PER_LAUNCH = 0.5
 ALLOCATION_RATIO = 0.01
 GC_RATIO = 0.01
@@ -63,9 +72,10 @@ def launch_bound(job: Job) -> Verdict:
                     f" {percent(host)}",
                 ),
                 fix="CUDA graphs, torch.compile(mode='reduce-overhead'), larger micro-batches",
-                gain_low_ratio=host / 2,
+                gain_low_ratio=0.7 * host,
                 gain_high_ratio=host,
                 confidence="high",
+                remedies=(Remedy(roles=(("host", TINY_RATIO), ("call", TINY_RATIO))),),
             )
         )
     return Verdict(findings)
@@ -95,6 +105,9 @@ def host_bound(job: Job) -> Verdict:
                 gain_low_ratio=ratio / 2,
                 gain_high_ratio=ratio,
                 confidence="medium",
+                remedies=(
+                    Remedy(roles=(("host", TINY_RATIO), ("call", TINY_RATIO)), ranks=(view.rank,)),
+                ),
             )
         )
     return Verdict(findings)
@@ -163,10 +176,11 @@ def garbage_collection(job: Job) -> Verdict:
             f"{len(spans)} collections, the longest {milliseconds(int(spans.duration_ns.max()))}",
         ),
         fix="gc.freeze() after the start, gc.disable() and collect every 1000 steps on all ranks",
-        gain_low_ratio=ratio * 0.8,
+        gain_low_ratio=ratio * 0.9,
         gain_high_ratio=ratio,
         confidence="high",
         spans=_references(view, spans, longest),
+        remedies=(Remedy(parts=("gc",)),),
     )
     return Verdict((finding,))
 

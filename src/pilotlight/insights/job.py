@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
@@ -16,7 +16,7 @@ from pilotlight.insights.breakdown import (
 )
 from pilotlight.insights.collective import Collectives, match_collectives
 from pilotlight.insights.rank import RankView
-from pilotlight.trace.trace import Trace
+from pilotlight.trace.trace import Steps, Trace
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,20 @@ class Job:
     @property
     def step_count(self) -> int:
         return max((len(rank.steps) for rank in self.ranks), default=0)
+
+
+def steady_part(job: Job) -> Job:
+    """The steps that represent the job, without the start of the profiler."""
+    traces = []
+    for view in job.ranks:
+        start_ns, end_ns = view.steady_window()
+        spans = view.trace.spans
+        inside = (spans.start_ns >= start_ns) & (spans.start_ns < end_ns)
+        steps = view.trace.steps
+        chosen = (steps.start_ns >= start_ns) & (steps.start_ns < end_ns)
+        kept = Steps(steps.number[chosen], steps.start_ns[chosen], steps.duration_ns[chosen])
+        traces.append(replace(view.trace, spans=spans.take(inside), steps=kept))
+    return job_of(traces)
 
 
 def job_of(traces: Sequence[Trace]) -> Job:

@@ -9,7 +9,7 @@ import numpy as np
 from pilotlight.insights import signals
 from pilotlight.insights.bandwidth import bus_factor
 from pilotlight.insights.collective import PAIR, Collectives
-from pilotlight.insights.finding import Finding, Verdict, percent
+from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import Gpu, find_gpu
@@ -228,6 +228,15 @@ def _slow_link_finding(
         gain_low_ratio=0.6 * gain,
         gain_high_ratio=gain,
         confidence="high" if ratio < 0.5 else "medium",
+        remedies=(
+            Remedy(
+                groups=tuple(
+                    (group, rates[_link(group)][2] / usual_of[_link(group)])
+                    for group in sorted({what.group for what in matched.what})
+                    if _link(group) in slow
+                )
+            ),
+        ),
     )
 
 

@@ -9,22 +9,23 @@ its own, so that the graph replays to what was recorded.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
-from pilotlight.insights.breakdown import loader_waits, sync_calls
+from pilotlight.insights.breakdown import COMPILES, SAVES, host_spans, loader_waits, sync_calls
 from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
-from pilotlight.model.graph import Graph, graph_of, replay
+from pilotlight.model.graph import Graph, graph_of, replay, without_predecessors
 from pilotlight.trace.interval import union
-from pilotlight.trace.trace import NONE, Float64, Int64, Kind
+from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind
 
 # Streams hand over to each other by events within a few microseconds.
 HANDOVER_NS = 10_000
+PARTS = ("loader", "gc", "compile", "checkpoint")
 
 
 class Role(IntEnum):
@@ -40,8 +41,9 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class RecordedGraph:
-    """Columns by node. `name` is a number in `names`, `loader_ns` and `gc_ns` the parts of a host
-    node in which the loader or the garbage collection worked."""
+    """Columns by node. `name` is a number in `names`, `group` one in `groups` or -1; `parts_ns` has
+    by PARTS how much of a host node the loader, the garbage collection and so on took.
+    `is_blocking` nodes wait for a stream because the program asked for it."""
 
     graph: Graph
     role: Int64
@@ -49,13 +51,19 @@ class RecordedGraph:
     name: Int64
     names: tuple[str, ...]
     duration_ns: Float64
-    loader_ns: Float64
-    gc_ns: Float64
+    parts_ns: dict[str, Float64]
+    group: Int64
+    groups: tuple[str, ...]
+    is_blocking: Bool
     measured_ns: float
 
     def total_ns(self, duration_ns: Float64) -> float:
         """How long the whole takes with these durations."""
         return float(replay(self.graph, duration_ns[np.newaxis])[0].max())
+
+    def without_blocking(self) -> RecordedGraph:
+        """As if the host had never waited for a stream."""
+        return replace(self, graph=without_predecessors(self.graph, self.is_blocking))
 
 
 def recorded_graph(job: Job) -> RecordedGraph:
@@ -67,9 +75,9 @@ class _Build:
         self.job = job
         self.preds: list[list[int]] = []
         self.rows: list[tuple[int, int, int, float]] = []
-        self.loader: list[tuple[Int64, Int64]] = []
-        self.gc: list[tuple[Int64, Int64]] = []
+        self.parts: dict[str, list[tuple[Int64, Int64]]] = {name: [] for name in PARTS}
         self.names: dict[str, int] = {}
+        self.blocking: list[int] = []
         # Ranks on other nodes have other clocks; those of one rank are all of one.
         offsets = np.zeros(len(job.ranks))
         if job.collectives is not None:
@@ -102,10 +110,21 @@ class _Build:
             name,
             tuple(self.names),
             duration.astype(np.float64),
-            _spread(self.loader, len(duration)),
-            _spread(self.gc, len(duration)),
+            {part: _spread(rows, len(duration)) for part, rows in self.parts.items()},
+            *self._groups(len(duration)),
+            np.isin(np.arange(len(duration)), self.blocking),
             self.measured_ns,
         )
+
+    def _groups(self, count: int) -> tuple[Int64, tuple[str, ...]]:
+        column = np.full(count, NONE, np.int64)
+        matched = self.job.collectives
+        if matched is None:
+            return column, ()
+        groups: dict[str, int] = {}
+        for row, node in self.transfer_nodes.items():
+            column[node] = groups.setdefault(matched.what[row].group, len(groups))
+        return column, tuple(groups)
 
     def transfer(self, row: int, name: str, length_ns: float) -> int:
         """The part of a collective that all ranks share."""
@@ -143,7 +162,7 @@ class _Rank:
         self.launch = view.launch.tolist()
         self.last_on_thread: dict[int, tuple[int, float]] = {}
         self.last_on_stream: dict[int, tuple[int, float]] = {}
-        self.launched: dict[int, int] = {}
+        self.launched: dict[int, tuple[int, int]] = {}
 
     def add(self) -> None:
         view = self.view
@@ -167,15 +186,20 @@ class _Rank:
         self._host_parts()
 
     def _host_parts(self) -> None:
-        """What the loader and the garbage collection took of the host's own time."""
+        """What the loader, the garbage collection and so on took of the host's own time."""
         if not self.host_nodes:
             return
         node, since, until = (np.array(column) for column in zip(*self.host_nodes, strict=True))
         collected = self.view.trace.of_kind(Kind.GC)
         gc = union(collected.start_ns, collected.end_ns)
-        loader = loader_waits(self.view.trace)
-        self.build.loader.append((node, loader.within_ns(since, until)))
-        self.build.gc.append((node, gc.within_ns(since, until)))
+        trace = self.view.trace
+        for part, intervals in (
+            ("loader", loader_waits(trace)),
+            ("gc", gc),
+            ("compile", host_spans(trace, COMPILES)),
+            ("checkpoint", host_spans(trace, SAVES)),
+        ):
+            self.build.parts[part].append((node, intervals.within_ns(since, until)))
 
     def _arrive(self, thread: int, start_ns: float) -> int:
         """The host's own time until it makes a call."""
@@ -191,8 +215,14 @@ class _Rank:
         arrival = self._arrive(thread, start)
         name = self.names[name_number]
         node = self.build.node(Role.CALL, self.view.rank, name, length, [arrival])
-        self.launched[i] = arrival
+        self.launched[i] = (arrival, node)
         self.last_on_thread[thread] = (node, start + length)
+
+    def _launch(self, call: int, start: float) -> tuple[float, int]:
+        """A device may begin before the call that launched it has returned."""
+        arrival, returned = self.launched[call]
+        begin, length = self.calls[1][call], self.calls[2][call]
+        return (begin + length, returned) if start >= begin + length else (begin, arrival)
 
     def _sync(self, thread: int, start: float, length: float) -> None:
         arrival = self._arrive(thread, start)
@@ -206,6 +236,7 @@ class _Rank:
         before = [arrival, *(node for _, node in waited)]
         rest = end - max(start, latest)
         node = self.build.node(Role.CALL, self.view.rank, "synchronize", rest, before)
+        self.build.blocking.append(node)
         self.last_on_thread[thread] = (node, end)
 
     def _span(self, i: int) -> None:
@@ -217,7 +248,7 @@ class _Rank:
             known.append((ended, node))
         call = self.launch[i]
         if call in self.launched:
-            known.append((self.calls[1][call], self.launched[call]))
+            known.append(self._launch(call, start))
         explained = max((ended for ended, _ in known), default=self.begin_ns)
         for other, (node, ended) in self.last_on_stream.items():
             if other != stream and explained < ended <= start and start - ended < HANDOVER_NS:

@@ -7,6 +7,7 @@ import numpy as np
 from pilotlight.insights.breakdown import COMPILES, SAVES, Idle, host_spans
 from pilotlight.insights.finding import (
     Finding,
+    Remedy,
     SpanReference,
     Verdict,
     longest,
@@ -44,6 +45,7 @@ def recompilation(job: Job) -> Verdict:
         gain_high_ratio=ratio,
         confidence="high",
         spans=_references(rank, "compilation", spans[rank]),
+        remedies=(Remedy(parts=("compile",)),),
     )
     return Verdict((finding,))
 
@@ -74,6 +76,7 @@ def checkpoints(job: Job) -> Verdict:
         gain_high_ratio=ratio,
         confidence="high",
         spans=_references(rank, "checkpoint", spans[rank]),
+        remedies=(Remedy(parts=("checkpoint",)),),
     )
     return Verdict((finding,))
 

@@ -17,8 +17,13 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class Diagnosis:
+    """`joint_gain_ratio`: of all findings that were replayed, together; gains never add up.
+    `pricing`: how the gains were found."""
+
     findings: tuple[Finding, ...]
     not_checked: tuple[NotChecked, ...]
+    joint_gain_ratio: float | None = None
+    pricing: str = ""
 
 
 def worst_of_ranks(findings: Iterable[Finding]) -> list[Finding]:

@@ -9,13 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.errors import UsageError
+from pilotlight.insights.finding import Remedy
 from pilotlight.insights.kernel import Category, category, is_memory_bound
-from pilotlight.insights.recorded_graph import RecordedGraph, Role
+from pilotlight.insights.recorded_graph import PARTS, RecordedGraph, Role
 from pilotlight.model.hardware import Gpu
-from pilotlight.trace.trace import Float64
+from pilotlight.trace.trace import Bool, Float64
 
-REMOVABLE = ("loader", "gc", "launch", "exposed-comm", "copies", "straggler")
+REMOVABLE = (*PARTS, "sync", "launch", "exposed-comm", "copies", "straggler")
 TINY_LAUNCH_RATIO = 0.1
+# Compute beside communication is slower by about this part of what it hides.
+OVERLAP_SLOWDOWN_RATIO = 0.2
+# Kernels under this length do not fill the device: a larger batch costs them nothing.
+SHORT_KERNEL_NS = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,15 +33,17 @@ class Scale:
 
 @dataclass(frozen=True)
 class Whatif:
-    """`replayed_ns` is the recorded job in replay; the gain is relative to it."""
+    """`replayed_ns` is the recorded job in replay; the gain is relative to it, for the same number
+    of samples."""
 
     measured_ns: float
     replayed_ns: float
     changed_ns: float
+    samples_ratio: float = 1.0
 
     @property
     def gain_ratio(self) -> float:
-        return 1 - self.changed_ns / self.replayed_ns
+        return 1 - self.changed_ns / self.samples_ratio / self.replayed_ns
 
     @property
     def replay_error_ratio(self) -> float:
@@ -55,19 +62,30 @@ def parse_scale(text: str) -> Scale:
         raise UsageError(f"--kernel {text!r}: write REGEX=FACTORx, as in 'gemm=0.5x'") from None
 
 
+def parse_factor(option: str, text: str) -> float:
+    """`2x` or `2`, above 0"""
+    try:
+        value = float(text.removesuffix("x"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1000:
+        raise UsageError(f"{option} {text!r}: a factor above 0 is needed, as in 2x")
+    return value
+
+
 def without(graph: RecordedGraph, duration_ns: Float64, what: str) -> Float64:
     """The durations with a cause removed."""
-    if what == "loader":
-        return np.maximum(duration_ns - graph.loader_ns, 0)
-    if what == "gc":
-        return np.maximum(duration_ns - graph.gc_ns, 0)
+    if what in graph.parts_ns:
+        return np.maximum(duration_ns - graph.parts_ns[what], 0)
     if what == "launch":
         host = (graph.role == Role.HOST) | (graph.role == Role.CALL)
         return np.where(host, duration_ns * TINY_LAUNCH_RATIO, duration_ns)
     if what == "exposed-comm":
         return np.where(graph.role == Role.COLLECTIVE, 0.0, duration_ns)
     if what == "copies":
-        return np.where(graph.role == Role.COPY, 0.0, duration_ns)
+        return np.where(_of_role(graph, "copy"), 0.0, duration_ns)
+    if what == "straggler":
+        return _alike(graph, duration_ns)
     raise UsageError(f"--remove {what}: one of {', '.join(REMOVABLE)}")
 
 
@@ -91,9 +109,93 @@ def on_gpu(graph: RecordedGraph, duration_ns: Float64, old: Gpu, new: Gpu) -> Fl
     return np.where(graph.role == Role.KERNEL, duration_ns * factors[graph.name], duration_ns)
 
 
+def at_bandwidth(graph: RecordedGraph, duration_ns: Float64, factor: float) -> Float64:
+    """Links that carry so many times as much."""
+    return np.where(graph.role == Role.COLLECTIVE, duration_ns / factor, duration_ns)
+
+
+def at_batch(graph: RecordedGraph, duration_ns: Float64, factor: float) -> Float64:
+    """So many times the samples a step: kernels that fill the device, copies and the loader take
+    as much longer; the optimizer, gradients and the host's launches do not."""
+    optimizer = np.array([category(name) is Category.OPTIMIZER for name in graph.names], np.bool_)
+    long = (duration_ns >= SHORT_KERNEL_NS) & ~optimizer[graph.name]
+    grows = ((graph.role == Role.KERNEL) & long) | (graph.role == Role.COPY)
+    return np.where(grows, factor, 1.0) * duration_ns + (factor - 1) * graph.parts_ns["loader"]
+
+
+def overlapped_ns(graph: RecordedGraph, duration_ns: Float64) -> float:
+    """The whole, if compute hid all communication that it can: it becomes slower by a part of what
+    it hides, and what is longer than all compute remains."""
+    with_it = graph.total_ns(duration_ns)
+    without_it = graph.total_ns(without(graph, duration_ns, "exposed-comm"))
+    hidden_ns = with_it - without_it
+    communication = float(duration_ns[graph.role == Role.COLLECTIVE].sum())
+    if (graph.rank[graph.role == Role.COLLECTIVE] >= 0).any():
+        communication /= max(1, len(np.unique(graph.rank[graph.rank >= 0])))
+    return max(without_it + OVERLAP_SLOWDOWN_RATIO * hidden_ns, min(with_it, communication))
+
+
+def remedied(graph: RecordedGraph, remedies: Sequence[Remedy]) -> Float64:
+    """The durations with all these causes gone."""
+    duration: Float64 = graph.duration_ns.copy()
+    for remedy in remedies:
+        mine = _on_ranks(graph, remedy)
+        for role, factor in remedy.roles:
+            duration[mine & _of_role(graph, role)] *= factor
+        if remedy.kernels:
+            by_name = dict(remedy.kernels)
+            factors = np.array([by_name.get(name, 1.0) for name in graph.names])
+            chosen = mine & (graph.role == Role.KERNEL)
+            duration[chosen] *= factors[graph.name[chosen]]
+        if remedy.groups:
+            by_group = dict(remedy.groups)
+            factors = np.array([*(by_group.get(name, 1.0) for name in graph.groups), 1.0])
+            duration *= factors[graph.group]
+        for part in remedy.parts:
+            taken = np.where(mine, graph.parts_ns[part], 0.0)
+            duration = np.maximum(duration - taken, 0.0)
+    return duration
+
+
 def whatif(graph: RecordedGraph, changed_ns: Float64) -> Whatif:
     replayed = graph.total_ns(graph.duration_ns)
     return Whatif(graph.measured_ns, replayed, graph.total_ns(changed_ns))
+
+
+def _of_role(graph: RecordedGraph, role: str) -> Bool:
+    """Calls that copy take their time because of the copy."""
+    chosen: Bool = graph.role == Role[role.upper()]
+    if role == "copy":
+        copies = np.array(["emcpy" in name for name in graph.names], np.bool_)
+        chosen = chosen | ((graph.role == Role.CALL) & copies[graph.name])
+    return chosen
+
+
+def _on_ranks(graph: RecordedGraph, remedy: Remedy) -> Bool:
+    if not remedy.ranks:
+        return np.ones(len(graph.rank), np.bool_)
+    chosen: Bool = np.isin(graph.rank, remedy.ranks)
+    return chosen
+
+
+def _alike(graph: RecordedGraph, duration_ns: Float64) -> Float64:
+    """What each rank does alone takes as long as on the median rank: by role and name."""
+    ranks, column = np.unique(graph.rank, return_inverse=True)
+    alone = ranks >= 0
+    if alone.sum() < 2:
+        raise UsageError("--remove straggler: needs two ranks or more")
+    changed: Float64 = duration_ns.copy()
+    for role in (Role.HOST, Role.CALL, Role.KERNEL, Role.COPY):
+        key = np.where(graph.role == role, graph.name, -1)
+        for name in np.unique(key[key >= 0]):
+            mine = key == name
+            totals = np.bincount(column[mine], duration_ns[mine], len(ranks))[alone]
+            if not totals.all():
+                continue
+            factors = np.ones(len(ranks))
+            factors[alone] = np.median(totals) / totals
+            changed[mine] *= factors[column[mine]]
+    return changed
 
 
 def _peak_column(old: Gpu, new: Gpu) -> str:

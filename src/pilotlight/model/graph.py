@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.errors import FormatError
-from pilotlight.trace.trace import Float64, Int64
+from pilotlight.trace.trace import Bool, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,18 @@ def graph_of(predecessors: Sequence[Sequence[int]]) -> Graph:
     if len(order) != count:
         raise FormatError("the operations wait for each other in a circle: cannot be replayed")
     return Graph(np.array(order, np.int64), np.array([*starts, count], np.int64), first, flat)
+
+
+def without_predecessors(graph: Graph, nodes: Bool) -> Graph:
+    """These nodes wait only for the first of those they waited for. The levels stay good: with
+    fewer to wait for, each still comes after what it waits for."""
+    counts = np.diff(graph.first)
+    kept_counts = np.where(nodes, np.minimum(counts, 1), counts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(graph.predecessors)) - graph.first[owner]
+    kept = graph.predecessors[~nodes[owner] | (place == 0)]
+    first = np.concatenate(([0], np.cumsum(kept_counts)))
+    return Graph(graph.order, graph.level_start, first, kept)
 
 
 def replay(graph: Graph, duration: Float64) -> Float64:

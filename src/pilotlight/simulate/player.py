@@ -27,6 +27,7 @@ LAUNCH_LATENCY_US = 2.0
 SYNC_RETURN_US = 4.0
 ITEM_US = 15.0
 DRAWS = 997
+COPY_BYTES = 16 << 20
 # What a link carries, for the sizes of messages: 300 GB/s over the bus.
 BYTES_PER_US = 300_000
 
@@ -119,8 +120,7 @@ class Player:
         self._host(rank, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", wait_us)
         if "pageable" in effects:
             length_us = shape.input_copy_us + effects.added_us("pageable")
-            copied = self._copy(rank, "Memcpy HtoD (Pageable -> Device)", length_us)
-            rank.host = self.score.add(rank.number, 0.0, rank.host, copied)
+            self._blocking_copy(rank, "Memcpy HtoD (Pageable -> Device)", length_us)
         else:
             self._copy(rank, "Memcpy HtoD (Pinned -> Device)", shape.input_copy_us)
         if effects.hits("slow_host", rank.number):
@@ -235,12 +235,25 @@ class Player:
         rank.tape.add(Kind.RUNTIME, name, 2 * rank.host, 2 * rank.host + 1, correlation=correlation)
         return correlation, self.score.add(rank.number, LAUNCH_LATENCY_US, rank.host)
 
-    def _copy(self, rank: _Rank, name: str, length_us: float) -> int:
+    def _copy(self, rank: _Rank, name: str, length_us: float) -> None:
         correlation, ready = self._launch(rank, "cudaMemcpyAsync")
         node = self._on_stream(rank, COMPUTE_STREAM, length_us, ready)
-        size = 16 << 20
-        rank.tape.add(Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, size)
-        return node
+        rank.tape.add(
+            Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, COPY_BYTES
+        )
+
+    def _blocking_copy(self, rank: _Rank, name: str, length_us: float) -> None:
+        """From pageable memory: the call returns when the copy has been made."""
+        correlation = rank.tape.next_correlation()
+        begin = self._host_point(rank)
+        ready = self.score.add(rank.number, self.shape.launch_us + LAUNCH_LATENCY_US, rank.host)
+        node = self._on_stream(rank, COMPUTE_STREAM, length_us, ready)
+        rank.tape.add(
+            Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, COPY_BYTES
+        )
+        rank.host = self.score.add(rank.number, 0.0, rank.host, node)
+        end = 2 * rank.host + 1
+        rank.tape.add(Kind.RUNTIME, "cudaMemcpyAsync", begin, end, correlation=correlation)
 
     def _host(self, rank: _Rank, name: str, length_us: float, kind: Kind = Kind.OPERATOR) -> None:
         rank.host = self.score.add(rank.number, length_us, rank.host)

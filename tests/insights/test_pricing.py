@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+from tests.insights.telling import simulated
+
+from pilotlight.insights.catalogue import diagnose
+from pilotlight.insights.job import job_of
+from pilotlight.simulate.fault import Fault
+from pilotlight.simulate.job import JobShape
+from pilotlight.simulate.run import simulate, step_us
+
+SHAPE = JobShape(ranks=4, steps=8, layers=6)
+
+
+@pytest.mark.parametrize("kind", ["loader", "gc", "recompile", "slow_gpu", "throttle"])
+def test_the_high_end_of_a_gain_is_what_the_job_without_the_fault_gains(kind: str) -> None:
+    faults = (Fault(kind, 1, 1.4),)
+    found = diagnose(job_of(simulate(SHAPE, faults)))
+    true = 1 - step_us(simulate(SHAPE)) / step_us(simulate(SHAPE, faults))
+    assert found.findings[0].gain_high_ratio == pytest.approx(true, rel=0.12)
+    assert "replay" in found.pricing
+
+
+def test_gains_together_are_less_than_their_sum() -> None:
+    faults = (Fault("loader", 0, 1.3), Fault("slow_gpu", 1, 1.3))
+    found = diagnose(job_of(simulate(SHAPE, faults)))
+    gains = [finding.gain_high_ratio for finding in found.findings if finding.remedies]
+    assert len(gains) == 2 and found.joint_gain_ratio is not None
+    assert max(gains) < found.joint_gain_ratio < sum(gains)
+
+
+def test_without_findings_nothing_is_replayed() -> None:
+    assert diagnose(job_of(simulated(layers=6))).joint_gain_ratio is None
