@@ -16,8 +16,8 @@ namespace pilotlight::cupti {
 namespace {
 
 constexpr int64_t kSecondNs = 1000000000;
-constexpr int64_t kPatienceNs = 50000000;
-constexpr int64_t kExitPatienceNs = 100000000;
+// How long the decoder waits for the agent to make room before it believes that nobody reads.
+constexpr int64_t kPatienceNs = 2 * kSecondNs;
 constexpr int64_t kExitWaitNs = 300000000;
 constexpr int64_t kRetryNs = 2 * kSecondNs;
 constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
@@ -78,6 +78,7 @@ Collector::Collector() noexcept
       decoder_(&library_, &clock_, &names_, &table_, &nodes_),
       governor_(settings_by_environment()) {
   sem_init(&wake_, 0, 0);
+  sem_init(&decode_, 0, 0);
   sem_init(&finished_, 0, 0);
 }
 
@@ -115,26 +116,33 @@ void Collector::start(const ProviderApi* api) noexcept {
     // On from the first launch: what CUPTI prepares when records are first asked for, it prepares
     // now and not in the middle of the work.
     bool on = has_clock_ && tier_ != kTierLaunches;
-    begin_window(on ? Window::kOn : Window::kOff, clock_ns(CLOCK_MONOTONIC));
+    begin_window(on ? Window::kOn : Window::kPlain, clock_ns(CLOCK_MONOTONIC));
   }
   pthread_mutex_unlock(&lock_);
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
 
+  if (!start_thread(run) || !start_thread(run_decoder)) {
+    pthread_mutex_lock(&lock_);
+    release(false);
+    pthread_mutex_unlock(&lock_);
+    missing("the threads that read CUPTI's buffers cannot be started");
+  }
+}
+
+bool Collector::start_thread(void* (*body)(void*) noexcept) noexcept {
+  // Signals are the job's: none is ever delivered to our threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 256 * 1024);
   pthread_t thread;
-  if (pthread_create(&thread, &attributes, run, this) != 0) {
-    pthread_mutex_lock(&lock_);
-    release(false);
-    pthread_mutex_unlock(&lock_);
-    missing("the thread that reads CUPTI's buffers cannot be started");
-  }
+  int error = pthread_create(&thread, &attributes, body, this);
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error == 0;
 }
 
 void Collector::after_fork_in_child() noexcept {
@@ -251,22 +259,31 @@ void* Collector::run(void* collector) noexcept {
   return nullptr;
 }
 
+void* Collector::run_decoder(void* collector) noexcept {
+  pthread_setname_np(pthread_self(), "pilotlight-cupti");
+  auto* self = static_cast<Collector*>(collector);
+  while (true) {
+    while (sem_wait(&self->decode_) != 0) {
+    }
+    self->decoding_.store(true);
+    self->decode_all();
+    self->decoding_.store(false);
+  }
+  return nullptr;
+}
+
 void Collector::loop() noexcept {
   next_second_ns_ = clock_ns(CLOCK_MONOTONIC) + kSecondNs;
   while (true) {
     int64_t now = clock_ns(CLOCK_MONOTONIC);
     turn(now);
-    decode_all(kPatienceNs);
     if (finishing_.load(std::memory_order_acquire)) return flush_for_exit();
     now = clock_ns(CLOCK_MONOTONIC);
     if (now >= next_second_ns_) second(now);
     int64_t wake = next_second_ns_;
     if (window_ != Window::kNone) wake = std::min(wake, window_end_ns_);
     timespec until = deadline(CLOCK_REALTIME, std::max<int64_t>(wake - now, 0));
-    while (sem_timedwait(&wake_, &until) == 0 && pool_.full() == 0 &&
-           !finishing_.load(std::memory_order_relaxed)) {
-      if (sem_trywait(&wake_) != 0) break;
-    }
+    sem_timedwait(&wake_, &until);
   }
 }
 
@@ -284,7 +301,7 @@ void Collector::turn(int64_t now_ns) noexcept {
   } else if (!holds_.load(std::memory_order_relaxed)) {
     if (!others_.load(std::memory_order_relaxed) && now_ns >= retry_ns_) {
       retry_ns_ = now_ns + kRetryNs;
-      if (take()) begin_window(Window::kOff, now_ns);
+      if (take()) begin_window(Window::kPlain, now_ns);
     }
   } else if (paused) {
     if (window_ != Window::kNone) {
@@ -298,19 +315,25 @@ void Collector::turn(int64_t now_ns) noexcept {
     }
   } else if (window_ == Window::kNone || now_ns >= window_end_ns_ || tier_changed) {
     finalize_.store(false, std::memory_order_relaxed);
-    bool was_off = window_ != Window::kOn;
     end_window(now_ns);
-    bool records = has_clock_ && tier != kTierLaunches;
-    bool on = records && (tier == kTierAll || was_off);
-    begin_window(on ? Window::kOn : Window::kOff, now_ns);
+    begin_window(next_window(), now_ns);
   }
   pthread_mutex_unlock(&lock_);
+}
+
+Collector::Window Collector::next_window() const noexcept {
+  if (!has_clock_ || tier_ == kTierLaunches) return Window::kPlain;
+  if (tier_ == kTierAll) return Window::kOn;
+  if (window_ == Window::kOn) return Window::kPlain;
+  return window_ == Window::kPlain && governor_.plan().quiet_ns > 0 ? Window::kQuiet : Window::kOn;
 }
 
 int64_t Collector::window_ns(Window window) noexcept {
   const Plan& plan = governor_.plan();
   if (tier_ == kTierAll || tier_ == kTierLaunches) return kSecondNs;
-  int64_t length = window == Window::kOn ? plan.on_ns : plan.off_ns;
+  int64_t length = window == Window::kOn      ? plan.on_ns
+                   : window == Window::kPlain ? plan.plain_ns
+                                              : plan.quiet_ns;
   // Spread by a quarter either way, so that work with a rhythm of its own is not always met at the
   // same beat; the mean stays.
   random_ ^= random_ << 13;
@@ -323,8 +346,8 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   bool on = window == Window::kOn;
   bool nodes = on && saw_graph_.load(std::memory_order_relaxed) &&
                (tier_ == kTierNodes || tier_ == kTierAll || ++on_windows_ % kNodesOneIn == 0);
-  bool launches =
-      on || tier_ == kTierAll || tier_ == kTierLaunches || governor_.plan().launches_always;
+  bool launches = window != Window::kQuiet;
+  bool launched = launches_on_;
   bool toggles = !library_.facts().cannot_toggle;
   if (launches != launches_on_) {
     launches_.enable(&library_, launches);
@@ -333,7 +356,7 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   // Where switching off may hang, records stay as they were first.
   bool changes = on != records_on_ || nodes != nodes_on_;
   if (changes && (toggles || on)) set_records(on, nodes && toggles);
-  if (changes || window_ == Window::kNone) {
+  if (changes || launches != launched || window_ == Window::kNone) {
     int64_t mark = !launches     ? kMarkNothing
                    : nodes_on_   ? kMarkNodes
                    : records_on_ ? kMarkRecords
@@ -346,20 +369,27 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   window_end_ns_ = now_ns + window_ns(window);
   launches_before_ = launches_.launches();
   cost_before_ = launches_.cost_ticks();
-  overhead_before_ = decoder_.counts().overhead_ns;
+  calls_before_ = launches_.calls();
+  call_ticks_before_ = launches_.call_ticks();
+  overhead_before_ = counts_[kShownOverheadNs].load(std::memory_order_relaxed);
   exhausted_before_ = pool_.exhausted();
 }
 
 WindowFacts Collector::facts(int64_t now_ns) noexcept {
   WindowFacts facts = {};
-  facts.on = window_ == Window::kOn;
-  facts.launches_on = launches_on_;
+  facts.kind = window_ == Window::kOn      ? WindowKind::kOn
+               : window_ == Window::kPlain ? WindowKind::kPlain
+                                           : WindowKind::kQuiet;
   facts.duration_ns = now_ns - window_start_ns_;
   double ticks_per_ns = clock_.ticks_per_ns();
   auto cost = static_cast<double>(launches_.cost_ticks() - cost_before_);
   facts.launches = launches_.launches() - launches_before_;
+  uint64_t calls = launches_.calls() - calls_before_;
+  auto call_ticks = static_cast<double>(launches_.call_ticks() - call_ticks_before_);
+  if (calls != 0) facts.call_ns = call_ticks / ticks_per_ns / static_cast<double>(calls);
   facts.launch_cost_ns = static_cast<int64_t>(cost / ticks_per_ns);
-  facts.cupti_cost_ns = static_cast<int64_t>(decoder_.counts().overhead_ns - overhead_before_);
+  facts.cupti_cost_ns = static_cast<int64_t>(
+      counts_[kShownOverheadNs].load(std::memory_order_relaxed) - overhead_before_);
   facts.overrun = pool_.exhausted() != exhausted_before_;
   const StepClock& steps = *api_->steps;
   uint64_t count = steps.count.load(std::memory_order_acquire);
@@ -384,7 +414,7 @@ void Collector::end_window(int64_t now_ns) noexcept {
   if (window_ == Window::kNone) return;
   governor_.observe(facts(now_ns));
   if (window_ == Window::kOn) library_.flush(0);
-  if (window_ != Window::kOff || tier_ == kTierAll) return;
+  if (window_ == Window::kOn || tier_ == kTierAll) return;
   const Overhead& overhead = governor_.overhead();
   if (overhead.pairs >= 3) {
     count("gpu/overhead_ratio", overhead.ratio);
@@ -404,18 +434,18 @@ void Collector::second(int64_t now_ns) noexcept {
     if (has_clock_) clock_.check();
   }
   pthread_mutex_unlock(&lock_);
-  const DecodeCounts& counts = decoder_.counts();
+  auto of = [this](Shown which) { return counts_[which].load(std::memory_order_relaxed); };
   struct {
     const char* name;
     uint64_t value;
-  } const all[] = {{"gpu/records", counts.records},
-                   {"gpu/lost_by_cupti", counts.cupti_lost},
-                   {"gpu/lost_ring_full", counts.ring_full},
-                   {"gpu/zero_timestamps", counts.zero_times},
-                   {"gpu/out_of_order", counts.out_of_order},
-                   {"gpu/unknown_records", counts.unknown},
-                   {"gpu/without_launch", counts.without_origin},
-                   {"gpu/names_shared", names_.shared()},
+  } const all[] = {{"gpu/records", of(kShownRecords)},
+                   {"gpu/lost_by_cupti", of(kShownCuptiLost)},
+                   {"gpu/lost_ring_full", of(kShownRingFull)},
+                   {"gpu/zero_timestamps", of(kShownZeroTimes)},
+                   {"gpu/out_of_order", of(kShownOutOfOrder)},
+                   {"gpu/unknown_records", of(kShownUnknown)},
+                   {"gpu/without_launch", of(kShownWithoutOrigin)},
+                   {"gpu/names_shared", of(kShownNamesShared)},
                    {"gpu/nodes_lost", nodes_.lost()},
                    {"gpu/no_buffer_left", pool_.exhausted()},
                    {"gpu/clock_jumps", clock_.jumps()},
@@ -428,27 +458,50 @@ void Collector::second(int64_t now_ns) noexcept {
   }
 }
 
-void Collector::decode_all(int64_t patience_ns) noexcept {
+void Collector::decode_all() noexcept {
   FullBuffer full;
   while (pool_.take(&full)) {
     RingWriter* ring = api_->ring();
     if (ring == nullptr) return;
+    if (ring->has_room(sizeof(pilotlight::Activity))) nobody_reads_ = false;
     uint64_t lost = decoder_.counts().ring_full;
-    decoder_.decode(full, ring, patience_ns);
+    decoder_.decode(full, ring, nobody_reads_ ? 0 : kPatienceNs);
     pool_.give_back(full);
-    // Nobody reads: the rest is lost and counted, without waiting for each.
-    if (decoder_.counts().ring_full != lost) patience_ns = 0;
+    // The rest is lost and counted, without waiting for each.
+    if (decoder_.counts().ring_full != lost) nobody_reads_ = true;
+    publish_counts();
+  }
+}
+
+void Collector::publish_counts() noexcept {
+  const DecodeCounts& counts = decoder_.counts();
+  uint64_t values[kShownCounts] = {};
+  values[kShownRecords] = counts.records;
+  values[kShownCuptiLost] = counts.cupti_lost;
+  values[kShownRingFull] = counts.ring_full;
+  values[kShownZeroTimes] = counts.zero_times;
+  values[kShownOutOfOrder] = counts.out_of_order;
+  values[kShownUnknown] = counts.unknown;
+  values[kShownWithoutOrigin] = counts.without_origin;
+  values[kShownNamesShared] = names_.shared();
+  values[kShownOverheadNs] = counts.overhead_ns;
+  for (uint32_t i = 0; i < kShownCounts; i++) {
+    counts_[i].store(values[i], std::memory_order_relaxed);
   }
 }
 
 void Collector::flush_for_exit() noexcept {
+  int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + kExitWaitNs * 3 / 4;
   pthread_mutex_lock(&lock_);
   if (holds_.load(std::memory_order_relaxed)) {
     if (window_ != Window::kNone) api_->mark("gpu/window", 10, kMarkEnded);
     library_.flush(kFlushForced);
   }
   pthread_mutex_unlock(&lock_);
-  decode_all(kExitPatienceNs);
+  while ((pool_.full() != 0 || decoding_.load()) && clock_ns(CLOCK_MONOTONIC) < deadline_ns) {
+    timespec pause = {0, 500000};
+    nanosleep(&pause, nullptr);
+  }
   second(clock_ns(CLOCK_MONOTONIC));
   sem_post(&finished_);
 }
@@ -516,7 +569,7 @@ void Collector::complete(Context context, uint32_t stream, uint8_t* buffer, size
   Collector& self = get();
   if (buffer == nullptr) return;
   self.pool_.complete(context, stream, buffer, valid_bytes);
-  sem_post(&self.wake_);
+  sem_post(&self.decode_);
 }
 
 void Collector::request2(uint8_t** buffer, size_t* bytes, size_t* most, void*) noexcept {

@@ -36,10 +36,12 @@ class Collector {
   Library& library() noexcept { return library_; }
 
  private:
-  enum class Window { kNone, kOff, kOn };
+  enum class Window { kNone, kOn, kPlain, kQuiet };
 
   Collector() noexcept;
   static void* run(void* collector) noexcept;
+  static void* run_decoder(void* collector) noexcept;
+  bool start_thread(void* (*body)(void*) noexcept) noexcept;
   static void callback(void* user, uint32_t domain, uint32_t id, const void* data) noexcept;
   static void request(uint8_t** buffer, size_t* bytes, size_t* most) noexcept;
   static void complete(Context context, uint32_t stream, uint8_t* buffer, size_t bytes,
@@ -58,10 +60,12 @@ class Collector {
   void loop() noexcept;
   void turn(int64_t now_ns) noexcept;
   void second(int64_t now_ns) noexcept;
-  void decode_all(int64_t patience_ns) noexcept;
+  void decode_all() noexcept;
+  void publish_counts() noexcept;
   void flush_for_exit() noexcept;
   uint32_t wanted_tier() const noexcept;
   int64_t window_ns(Window window) noexcept;
+  Window next_window() const noexcept;
   WindowFacts facts(int64_t now_ns) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
   void missing(const char* reason) noexcept;
@@ -91,10 +95,27 @@ class Collector {
   bool nodes_on_ = false;
   std::atomic<bool> saw_graph_{false};
 
-  // Of our thread.
+  // Of the thread that decodes. The other one keeps the windows, which must not wait for the agent.
+  sem_t decode_;
+  std::atomic<bool> decoding_{false};
+  bool nobody_reads_ = false;
+  enum Shown : uint32_t {
+    kShownRecords,
+    kShownCuptiLost,
+    kShownRingFull,
+    kShownZeroTimes,
+    kShownOutOfOrder,
+    kShownUnknown,
+    kShownWithoutOrigin,
+    kShownNamesShared,
+    kShownOverheadNs,
+    kShownCounts
+  };
+  std::atomic<uint64_t> counts_[kShownCounts] = {};
+
+  // Of the thread that keeps the windows.
   sem_t wake_;
   sem_t finished_;
-  double ticks_per_ns_ = 1;
   ClockKind tick_kind_ = ClockKind::kMonotonic;
   Window window_ = Window::kNone;
   uint32_t tier_ = ~0u;
@@ -105,6 +126,8 @@ class Collector {
   int64_t retry_ns_ = 0;
   uint64_t launches_before_ = 0;
   uint64_t cost_before_ = 0;
+  uint64_t calls_before_ = 0;
+  uint64_t call_ticks_before_ = 0;
   uint64_t overhead_before_ = 0;
   uint64_t exhausted_before_ = 0;
   uint64_t steps_before_ = 0;

@@ -61,12 +61,12 @@ Decoder::TrackEntry* Decoder::track(uint32_t device, TrackKind kind, uint64_t st
 }
 
 bool Decoder::wait_for_room() noexcept {
-  while (patience_ns_ > 0) {
-    timespec pause = {0, 500000};
+  timespec pause = {0, 500000};
+  for (int64_t waited = 0; waited < patience_ns_; waited += pause.tv_nsec) {
     nanosleep(&pause, nullptr);
-    patience_ns_ -= pause.tv_nsec;
     if (ring_->has_room(sizeof(pilotlight::Activity))) return true;
   }
+  patience_ns_ = 0;
   return false;
 }
 
@@ -85,7 +85,7 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
   }
   track->last_start = times.start;
   pilotlight::Activity activity = {};
-  activity.duration_ticks = clock_->length_ticks(length_ns);
+  activity.duration_ticks = map_.length_ticks(length_ns);
   activity.track = track->id;
   activity.kind = static_cast<uint32_t>(kind);
   activity.correlation = correlation;
@@ -98,7 +98,7 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
   activity.stack = origin.stack;
   activity.range = origin.range;
   if (__builtin_expect(!ring_->has_room(sizeof(activity)), 0)) wait_for_room();
-  if (ring_->write_at(RecordType::kActivity, name, activity, clock_->ticks(times.start))) {
+  if (ring_->write_at(RecordType::kActivity, name, activity, map_.ticks(times.start))) {
     counts_.records++;
   } else {
     counts_.ring_full++;
@@ -226,6 +226,7 @@ void Decoder::dispatch(const cupti::Activity* record) noexcept {
 void Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept {
   ring_ = ring;
   patience_ns_ = patience_ns;
+  map_ = clock_->map();
   cupti::Activity* record = nullptr;
   // Ends with kMaxLimitReached; any other error is the end of this buffer as well.
   while (buffer.valid_bytes != 0 &&

@@ -32,7 +32,7 @@ class Decoder {
 
   bool open(const ProviderApi* api) noexcept;
 
-  // Waits for the agent where the ring is full, at most `patience_ns` altogether.
+  // Where the ring is full it waits until the agent makes room, each time at most `patience_ns`.
   void decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept;
   const DecodeCounts& counts() const noexcept { return counts_; }
 
@@ -70,6 +70,7 @@ class Decoder {
   GraphNodes* nodes_;
   const ProviderApi* api_ = nullptr;
   RingWriter* ring_ = nullptr;
+  ClockMap map_ = {0, 0, 1};
   int64_t patience_ns_ = 0;
   uint32_t run_ = 0;
   DecodeCounts counts_;

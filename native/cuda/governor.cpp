@@ -12,8 +12,10 @@ constexpr double kTarget = 0.7;
 // For a callback's way through CUPTI, which our own clock does not see. A guess, to be on the safe
 // side where no steps tell.
 constexpr double kDispatchNs = 40;
-// For one device record on the launching thread, while no steps tell. A guess as well.
-constexpr double kRecordNs = 300;
+// For one device record on the launching thread, until windows have told. A guess as well.
+constexpr double kRecordNs = 1000;
+// Of an on window: how long launches alone are heard after it where they cannot always be.
+constexpr double kPlainShare = 0.25;
 constexpr double kMostRise = 1.6;
 constexpr uint32_t kLeastPairs = 3;
 constexpr double kFirstDuty = 0.1;
@@ -39,9 +41,9 @@ double typical(double* values, uint32_t count) noexcept {
 }
 
 Governor::Governor(const GovernorSettings& settings) noexcept : settings_(settings) {
-  plan_ = {kFirstDuty, true, 0, 0};
-  plan_.on_ns = static_cast<int64_t>(kFirstDuty * static_cast<double>(settings.period_ns));
-  plan_.off_ns = settings.period_ns - plan_.on_ns;
+  auto period = static_cast<double>(settings.period_ns);
+  plan_ = {kFirstDuty, static_cast<int64_t>(kFirstDuty * period),
+           static_cast<int64_t>((1 - kFirstDuty) * period), 0};
 }
 
 void Governor::compare(double on_ns, double off_ns) noexcept {
@@ -66,49 +68,64 @@ void Governor::estimate() noexcept {
 
 void Governor::observe(const WindowFacts& window) noexcept {
   auto duration = static_cast<double>(std::max<int64_t>(window.duration_ns, 1));
-  if (window.launches_on && window.duration_ns > 0) {
+  bool on = window.kind == WindowKind::kOn;
+  if (window.kind != WindowKind::kQuiet) {
     double rate = static_cast<double>(window.launches) / duration;
     double ratio = static_cast<double>(window.launch_cost_ns) / duration + rate * kDispatchNs;
     // The newest counts for half, so that a storm is met within seconds.
-    launches_per_ns_ = has_rate_ ? (launches_per_ns_ + rate) / 2 : rate;
     launch_ratio_ = has_rate_ ? (launch_ratio_ + ratio) / 2 : ratio;
+    if (on) launches_per_ns_ = has_rate_ ? (launches_per_ns_ + rate) / 2 : rate;
     has_rate_ = true;
   }
   if (window.step_ns > 0) step_ns_ = window.step_ns;
   overrun_ = overrun_ || window.overrun;
-  if (window.on) {
-    on_ns_ = window.steps > 0 ? window.step_ns : 0;
+  double steps_ns = window.steps > 0 ? window.step_ns : 0;
+  if (on) {
+    on_ns_ = steps_ns;
+    call_on_ns_ = window.call_ns;
     cupti_ratio_ = (cupti_ratio_ + static_cast<double>(window.cupti_cost_ns) / duration) / 2;
     return;
   }
-  double off = window.steps > 0 ? window.step_ns : 0;
-  // An on window stands between two off windows: what drifts slowly cancels out.
-  if (on_ns_ > 0 && off > 0) {
-    compare(on_ns_, off_before_ns_ > 0 ? (off + off_before_ns_) / 2 : off);
+  if (window.kind == WindowKind::kPlain && call_on_ns_ > 0 && window.call_ns > 0) {
+    double longer = std::max(call_on_ns_ - window.call_ns, 0.0);
+    record_ns_ = has_record_ns_ ? (record_ns_ + longer) / 2 : longer;
+    has_record_ns_ = true;
   }
-  off_before_ns_ = off;
+  // Where there is a quiet window it is the control group.
+  if (window.kind == WindowKind::kQuiet || plan_.quiet_ns == 0) end_cycle(steps_ns);
+}
+
+void Governor::end_cycle(double off_ns) noexcept {
+  // An on window stands between two off windows: what drifts slowly cancels out.
+  if (on_ns_ > 0 && off_ns > 0) {
+    compare(on_ns_, off_before_ns_ > 0 ? (off_ns + off_before_ns_) / 2 : off_ns);
+  }
+  off_before_ns_ = off_ns;
+  on_ns_ = 0;
   decide();
 }
 
 // What device records cost while they are on, as far as it is known: on the careful side.
 double Governor::record_ratio() const noexcept {
-  double known = std::max(cupti_ratio_, 0.0);
-  if (overhead_.pairs < kLeastPairs) return std::max(known, launches_per_ns_ * kRecordNs);
+  double calls = launches_per_ns_ * (has_record_ns_ ? record_ns_ : kRecordNs);
+  double known = std::max({cupti_ratio_, calls, 1e-5});
+  if (overhead_.pairs < kLeastPairs) return known;
   double error = (overhead_.high - overhead_.ratio) / t_of(overhead_.pairs - 1);
-  return std::max({known, overhead_.ratio + error, 1e-5});
+  return std::max(known, overhead_.ratio + error);
 }
 
 double Governor::spent_ratio() const noexcept {
-  double launches = plan_.launches_always ? launch_ratio_ : launch_ratio_ * plan_.duty;
-  return launches + record_ratio() * plan_.duty;
+  double heard = plan_.quiet_ns == 0 ? 1 : plan_.duty * (1 + kPlainShare);
+  return launch_ratio_ * heard + record_ratio() * plan_.duty;
 }
 
 void Governor::decide() noexcept {
   double target = settings_.ceiling_ratio * kTarget;
-  double records = std::max(record_ratio(), 1e-5);
-  // Launch callbacks all the time as long as they leave something of the budget to the records.
+  double records = record_ratio();
+  // Launches all the time as long as they leave something of the budget to the records.
   bool always = launch_ratio_ <= target * 0.8;
-  double duty = always ? (target - launch_ratio_) / records : target / (launch_ratio_ + records);
+  double duty = always ? (target - launch_ratio_) / records
+                       : target / (launch_ratio_ * (1 + kPlainShare) + records);
   duty = std::min({duty, settings_.most_duty, plan_.duty * kMostRise});
   if (overrun_) duty = std::min(duty, plan_.duty / 2);
   overrun_ = false;
@@ -116,7 +133,10 @@ void Governor::decide() noexcept {
   double on = std::max({duty * static_cast<double>(settings_.period_ns),
                         static_cast<double>(settings_.least_on_ns), step_ns_ * kStepsInWindow});
   double off = std::max(on * (1 - duty) / duty, step_ns_ * kStepsInWindow);
-  plan_ = {duty, always, static_cast<int64_t>(on), static_cast<int64_t>(off)};
+  double plain = always ? off : std::min(on * kPlainShare, off / 2);
+  plan_ = {duty, static_cast<int64_t>(on), static_cast<int64_t>(plain),
+           static_cast<int64_t>(off - plain)};
+  if (always) plan_.quiet_ns = 0;
 }
 
 }  // namespace pilotlight::cupti

@@ -1,10 +1,11 @@
 // native/cuda/governor.h: how much of the time device records are collected. Pure: no clock, no
 // CUPTI.
 //
-// Time is cut into cycles of an on window (device records) and an off window. Steps inside the two
-// are compared: the off windows are the control group, so what collection costs is measured all the
-// time. The share of on windows follows from that and from what launches cost, so that the whole
-// stays below the ceiling. Over budget it collects less; what was collected is kept.
+// Time is cut into cycles of an on window (device records) and off windows. Steps inside the two
+// are compared, and so are the lengths of the launching calls: the off windows are the control
+// group, so what collection costs is measured all the time. The share of on windows follows from
+// that and from what launches cost, so that the whole stays below the ceiling. Over budget it
+// collects less; what was collected is kept.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +20,27 @@ struct GovernorSettings {
   int64_t least_on_ns = 10000000;
 };
 
+// On: with device records. Plain: with launch callbacks only. Quiet: with nothing. A cycle is
+// on, plain and, where launches are too many to be heard all the time, quiet.
+enum class WindowKind { kOn, kPlain, kQuiet };
+
 // What one window saw.
 struct WindowFacts {
-  bool on;           // with device records
-  bool launches_on;  // with launch callbacks
+  WindowKind kind;
   int64_t duration_ns;
-  uint32_t steps;  // that lie fully inside
-  double step_ns;  // their typical length; 0: none
-  uint64_t launches;
+  uint32_t steps;          // that lie fully inside
+  double step_ns;          // their typical length; 0: none
+  uint64_t launches;       // heard
   int64_t launch_cost_ns;  // of our callbacks, all threads together
+  double call_ns;          // typical length of a launching call between them; 0: none
   int64_t cupti_cost_ns;   // that CUPTI itself reported
   bool overrun;            // records were lost for lack of room
 };
 
 struct Plan {
-  double duty;           // share of time with device records
-  bool launches_always;  // also in off windows
-  int64_t on_ns, off_ns;
+  double duty;  // share of time with device records
+  int64_t on_ns, plain_ns;
+  int64_t quiet_ns;  // 0: launches are heard all the time
 };
 
 // By how much steps are longer with device records, with its 95 % interval.
@@ -48,7 +53,7 @@ class Governor {
  public:
   explicit Governor(const GovernorSettings& settings) noexcept;
 
-  // At the end of each window, on and off alternating.
+  // At the end of each window, in the order on, plain, quiet, on...
   void observe(const WindowFacts& window) noexcept;
   const Plan& plan() const noexcept { return plan_; }
   const Overhead& overhead() const noexcept { return overhead_; }
@@ -59,6 +64,7 @@ class Governor {
 
  private:
   static constexpr uint32_t kKept = 64;
+  void end_cycle(double off_ns) noexcept;
   void compare(double on_ns, double off_ns) noexcept;
   void estimate() noexcept;
   void decide() noexcept;
@@ -73,7 +79,10 @@ class Governor {
   double on_ns_ = 0;          // and of the on window since
   double step_ns_ = 0;
   double launch_ratio_ = 0;
-  double launches_per_ns_ = 0;
+  double launches_per_ns_ = 0;  // in on windows
+  double call_on_ns_ = 0;
+  double record_ns_ = 0;  // of one device record on the launching thread
+  bool has_record_ns_ = false;
   double cupti_ratio_ = 0;
   bool has_rate_ = false;
   bool overrun_ = false;

@@ -49,16 +49,32 @@ bool GpuClock::open(Library* library, ClockKind kind) noexcept {
     nanosleep(&pause, nullptr);
   }
   measure_rate();
-  return read(kFirstTries, &anchor_);
+  if (!read(kFirstTries, &anchor_)) return false;
+  publish();
+  return true;
+}
+
+void GpuClock::publish() noexcept {
+  pthread_mutex_lock(&lock_);
+  map_ = {anchor_.ticks, anchor_.gpu_ns, ticks_per_ns_};
+  pthread_mutex_unlock(&lock_);
+}
+
+ClockMap GpuClock::map() const noexcept {
+  pthread_mutex_lock(&lock_);
+  ClockMap map = map_;
+  pthread_mutex_unlock(&lock_);
+  return map;
 }
 
 void GpuClock::check() noexcept {
   measure_rate();
   Anchor now = {};
   if (!read(kCheckTries, &now)) return;
-  auto off = static_cast<double>(static_cast<int64_t>(ticks(now.gpu_ns) - now.ticks));
+  auto off = static_cast<double>(static_cast<int64_t>(map_.ticks(now.gpu_ns) - now.ticks));
   if (std::fabs(off) / ticks_per_ns_ > kJumpNs + static_cast<double>(now.uncertainty_ns)) jumps_++;
   anchor_ = now;
+  publish();
 }
 
 }  // namespace pilotlight::cupti

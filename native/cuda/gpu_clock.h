@@ -1,6 +1,8 @@
 // native/cuda/gpu_clock.h: from CUPTI's nanoseconds to the ticks of our records.
 #pragma once
 
+#include <pthread.h>
+
 #include <cstdint>
 
 #include "cuda/cupti_library.h"
@@ -15,6 +17,21 @@ struct Anchor {
   uint64_t uncertainty_ns;
 };
 
+// Linear around an anchor.
+struct ClockMap {
+  uint64_t ticks_at, gpu_ns_at;
+  double ticks_per_ns;
+
+  uint64_t ticks(uint64_t gpu_ns) const noexcept {
+    auto delta = static_cast<double>(static_cast<int64_t>(gpu_ns - gpu_ns_at));
+    return ticks_at + static_cast<uint64_t>(static_cast<int64_t>(delta * ticks_per_ns));
+  }
+  uint64_t length_ticks(uint64_t ns) const noexcept {
+    return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns);
+  }
+};
+
+// Checked by one thread, asked for its map by another.
 class GpuClock {
  public:
   // The best of many readings; false: CUPTI has no time to tell.
@@ -22,13 +39,8 @@ class GpuClock {
   // About once a second: a few readings, so that drift is followed and jumps are seen.
   void check() noexcept;
 
-  uint64_t ticks(uint64_t gpu_ns) const noexcept {
-    auto delta = static_cast<double>(static_cast<int64_t>(gpu_ns - anchor_.gpu_ns));
-    return anchor_.ticks + static_cast<uint64_t>(static_cast<int64_t>(delta * ticks_per_ns_));
-  }
-  uint64_t length_ticks(uint64_t ns) const noexcept {
-    return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_);
-  }
+  // As it is now, for a while: to be used by one thread without a lock.
+  ClockMap map() const noexcept;
   double ticks_per_ns() const noexcept { return ticks_per_ns_; }
   uint64_t uncertainty_ns() const noexcept { return anchor_.uncertainty_ns; }
   uint64_t jumps() const noexcept { return jumps_; }
@@ -36,12 +48,15 @@ class GpuClock {
  private:
   bool read(int tries, Anchor* best) noexcept;
   void measure_rate() noexcept;
+  void publish() noexcept;
 
   Library* library_ = nullptr;
   ClockKind kind_ = ClockKind::kMonotonic;
   double ticks_per_ns_ = 1;
   ClockPair first_ = {};
   Anchor anchor_ = {};
+  ClockMap map_ = {0, 0, 1};
+  mutable pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   uint64_t jumps_ = 0;
 };
 

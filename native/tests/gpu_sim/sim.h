@@ -92,4 +92,6 @@ void gpu_sim_attach(const gpu_sim::Hooks* hooks);
 uint64_t gpu_sim_now();
 void gpu_sim_stats(gpu_sim::Stats* stats);
 uint64_t gpu_sim_node_id(void* node);
+// Time of a launching thread that went into profiling.
+void gpu_sim_spent(uint64_t ns);
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <atomic>
 #include <vector>
 
 #include "sim.h"
@@ -33,6 +34,9 @@ double now(clockid_t clock) {
   return double(t.tv_sec) * 1e9 + double(t.tv_nsec);
 }
 
+// At half time: what comes after it is the settled state.
+std::atomic<uint64_t> half_profiler_ns{0};
+
 struct Result {
   int device;
   unsigned long long launched;
@@ -54,6 +58,11 @@ void* run(void* data) {
   while (true) {
     double time = now(CLOCK_MONOTONIC);
     if (time >= end || result->error != 0) break;
+    if (result->device == 0 && time >= begin + seconds * 5e8 && half_profiler_ns == 0) {
+      gpu_sim::Stats stats;
+      driver.stats(&stats);
+      half_profiler_ns = stats.profiler_ns;
+    }
     auto due = static_cast<unsigned long long>((time - begin) * rate / 1e9);
     if (result->launched >= due) {
       timespec pause = {0, 100000};
@@ -115,10 +124,17 @@ int main(int count, char** words) {
   }
   gpu_sim::Stats stats;
   driver.stats(&stats);
+  double late_ratio = double(stats.profiler_ns - half_profiler_ns) / (seconds * 5e8) / threads;
+  long hwm_kb = 0;
+  FILE* status = fopen("/proc/self/status", "r");
+  char line[256];
+  while (status != nullptr && fgets(line, sizeof(line), status) != nullptr) {
+    sscanf(line, "VmHWM: %ld", &hwm_kb);
+  }
   printf(
       "{\"launches\": %llu, \"kernel_ns\": %llu, \"profiler_ns\": %llu, \"cpu_ns\": %.0f, "
-      "\"error\": %d}\n",
+      "\"late_ratio\": %.6f, \"peak_kb\": %ld, \"error\": %d}\n",
       (unsigned long long)stats.launches, (unsigned long long)stats.kernel_ns,
-      (unsigned long long)stats.profiler_ns, cpu_ns, error);
+      (unsigned long long)stats.profiler_ns, cpu_ns, late_ratio, hwm_kb, error);
   return 0;
 }

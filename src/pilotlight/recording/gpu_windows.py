@@ -16,6 +16,7 @@ _ENDED, _LAUNCHES, _RECORDS, _NODES = -2, 0, 1, 2
 _WAITS = (ActivityKind.SYNCHRONIZATION, ActivityKind.OVERHEAD)
 # With fewer launches missing than this they count the work better than the clock does.
 _ALL_RATIO = 0.999
+_LEAST_WINDOWS = 4
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,40 @@ def weights(windows: GpuWindows, activities: Columns, launches: Columns) -> Arra
         works = ~np.isin(launches["kind"], [int(kind) for kind in _WAITS])
         inside = int((windows.has_records(launches["start_ns"]) & works).sum())
         records = _ratio(int(works.sum()), inside) if inside else records
+    else:
+        records = _by_calls(windows, activities, records)
     is_graph = activities["kind"] == ActivityKind.GRAPH
     is_node = (activities["detail"] != 0) & ~is_graph
     result: Array = np.where(is_graph, whole, np.where(is_node, nodes, records))
     return result
+
+
+def _by_calls(windows: GpuWindows, activities: Columns, by_time: float) -> float:
+    """The weight of a record by the numbers of API calls, which go on where nobody listens.
+
+    A busy program does more calls between the windows than in them, for there it is not slowed
+    down. Where the numbers do not go on (that of a real CUPTI is not confirmed), time counts.
+    """
+    begins, _ = windows.on_intervals()
+    numbers = activities["correlation"].astype(np.int64)
+    place = np.searchsorted(begins, activities["start_ns"], side="right") - 1
+    known = (numbers > 0) & (place >= 0)
+    numbers, place = numbers[known], place[known]
+    if begins.size < _LEAST_WINDOWS or not numbers.size:
+        return by_time
+    first = np.full(begins.size, np.iinfo(np.int64).max)
+    last = np.zeros(begins.size, np.int64)
+    np.minimum.at(first, place, numbers)
+    np.maximum.at(last, place, numbers)
+    used = last > 0
+    inside = int((last[used] - first[used] + 1).sum())
+    # From window to window: the time before the first and after the last is added by its share.
+    spans_ns = begins[used][-1] - begins[used][0]
+    calls = int(first[used][-1] - first[used][0])
+    if spans_ns <= 0 or calls <= 0 or inside <= 0:
+        return by_time
+    weight = calls / spans_ns * windows.watched_ns / inside
+    return weight if by_time * 0.5 <= weight <= by_time * 4 else by_time
 
 
 def _ratio(whole: int, part: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +75,9 @@ def gpu_work_of(recording: Recording) -> GpuWork:
     activities, launches = recording.detail("activities"), recording.detail("launches")
     windows = {one.process: one for one in gpu_windows(recording)}
     missing = _missing(recording)
+    # Where launches were lost, they do not tell the share of the windows.
+    with_gaps = set(recording.detail("gaps")["process"].tolist())
+    no_launches = launches.where(np.zeros(launches.rows, bool))
     weight = np.ones(activities.rows)
     processes = []
     for process in sorted({*windows, *missing}):
@@ -81,10 +85,20 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         my_activities = activities.where(mine)
         my_launches = launches.where(launches["process"] == process)
         own = windows.get(process)
+        values = _last_values(recording, process)
         if own is not None:
-            weight[mine] = weights(own, my_activities, my_launches)
+            all_known = my_launches if process not in with_gaps else no_launches
+            weight[mine] = weights(own, my_activities, all_known) * _lost_factor(values)
         processes.append(
-            _process(recording, process, own, my_activities, my_launches, missing.get(process, ()))
+            _process(
+                recording,
+                process,
+                own,
+                my_activities,
+                my_launches,
+                values,
+                missing.get(process, ()),
+            )
         )
     work = _work(recording, activities, weight)
     return GpuWork(tuple(processes), work[:WORK_LISTED], max(0, len(work) - WORK_LISTED))
@@ -96,9 +110,9 @@ def _process(
     windows: GpuWindows | None,
     activities: Columns,
     launches: Columns,
+    values: Mapping[str, float],
     missing: tuple[str, ...],
 ) -> ProcessGpu:
-    values = _last_values(recording, process)
     watched = windows.watched_ns if windows is not None else 0
     uncertainty = values.get("gpu/clock_uncertainty_ns")
     return ProcessGpu(
@@ -119,6 +133,13 @@ def _process(
         losses={name: int(values[name]) for name in LOSSES if values.get(name)},
         missing=missing,
     )
+
+
+def _lost_factor(values: Mapping[str, float]) -> float:
+    """For how many each record stands because others were lost, which are taken to be alike."""
+    kept = values.get("gpu/records", 0.0)
+    lost = values.get("gpu/lost_by_cupti", 0.0) + values.get("gpu/lost_ring_full", 0.0)
+    return (kept + lost) / kept if kept > 0 else 1.0
 
 
 def _busy(windows: GpuWindows, activities: Columns) -> float | None:
