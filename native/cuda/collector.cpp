@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kSecondNs = 1000000000;
 // How long the decoder waits for the agent to make room before it believes that nobody reads.
 constexpr int64_t kPatienceNs = 2 * kSecondNs;
-constexpr int64_t kExitWaitNs = 300000000;
+constexpr int64_t kExitWaitNs = 400000000;
 constexpr int64_t kRetryNs = 2 * kSecondNs;
 constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
 constexpr uint32_t kMaxSteps = 512;  // looked at in a window
@@ -498,9 +498,12 @@ void Collector::flush_for_exit() noexcept {
     library_.flush(kFlushForced);
   }
   pthread_mutex_unlock(&lock_);
-  while ((pool_.full() != 0 || decoding_.load()) && clock_ns(CLOCK_MONOTONIC) < deadline_ns) {
+  int64_t hurry_ns = deadline_ns - kExitWaitNs / 3;
+  for (int64_t now = 0; (pool_.full() != 0 || decoding_.load()) && now < deadline_ns;) {
     timespec pause = {0, 500000};
     nanosleep(&pause, nullptr);
+    now = clock_ns(CLOCK_MONOTONIC);
+    if (now > hurry_ns) decoder_.hurry();
   }
   second(clock_ns(CLOCK_MONOTONIC));
   sem_post(&finished_);

@@ -63,6 +63,7 @@ Decoder::TrackEntry* Decoder::track(uint32_t device, TrackKind kind, uint64_t st
 bool Decoder::wait_for_room() noexcept {
   timespec pause = {0, 500000};
   for (int64_t waited = 0; waited < patience_ns_; waited += pause.tv_nsec) {
+    if (hurries_.load(std::memory_order_relaxed)) break;
     nanosleep(&pause, nullptr);
     if (ring_->has_room(sizeof(pilotlight::Activity))) return true;
   }

@@ -1,6 +1,7 @@
 // native/cuda/decoder.h: from CUPTI's records to ours. Runs on our thread only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "cuda/buffer_pool.h"
@@ -34,6 +35,8 @@ class Decoder {
 
   // Where the ring is full it waits until the agent makes room, each time at most `patience_ns`.
   void decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept;
+  // From another thread: wait no more, the process ends; what finds no room is counted as lost.
+  void hurry() noexcept { hurries_.store(true, std::memory_order_relaxed); }
   const DecodeCounts& counts() const noexcept { return counts_; }
 
  private:
@@ -72,6 +75,7 @@ class Decoder {
   RingWriter* ring_ = nullptr;
   ClockMap map_ = {0, 0, 1};
   int64_t patience_ns_ = 0;
+  std::atomic<bool> hurries_{false};
   uint32_t run_ = 0;
   DecodeCounts counts_;
   TrackEntry tracks_[kTracks] = {};

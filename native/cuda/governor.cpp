@@ -16,6 +16,8 @@ constexpr double kDispatchNs = 40;
 constexpr double kRecordNs = 1000;
 // Of an on window: how long launches alone are heard after it where they cannot always be.
 constexpr double kPlainShare = 0.25;
+// Of the newest measurement in what is known of calls: some wait, and are seldom caught.
+constexpr double kNewest = 0.3;
 constexpr double kMostRise = 1.6;
 constexpr uint32_t kLeastPairs = 3;
 constexpr double kFirstDuty = 0.1;
@@ -88,7 +90,7 @@ void Governor::observe(const WindowFacts& window) noexcept {
   }
   if (window.kind == WindowKind::kPlain && call_on_ns_ > 0 && window.call_ns > 0) {
     double longer = std::max(call_on_ns_ - window.call_ns, 0.0);
-    record_ns_ = has_record_ns_ ? (record_ns_ + longer) / 2 : longer;
+    record_ns_ = has_record_ns_ ? record_ns_ + (longer - record_ns_) * kNewest : longer;
     has_record_ns_ = true;
   }
   // Where there is a quiet window it is the control group.

@@ -338,9 +338,9 @@ void write_record(uint8_t* place, uint32_t kind, const Work& work) {
 }
 
 // Moves what has ended into buffers; the caller holds the client.
-void pump(Client* client, Lane* lane, bool everything) {
+void pump(Client* client, Lane* lane, bool everything, uint32_t most = ~0u) {
   uint64_t time = now();
-  while (!lane->pending.empty()) {
+  for (uint32_t i = 0; i < most && !lane->pending.empty(); i++) {
     Work work = lane->pending.front();
     if (!everything && work.end_ns > time) return;
     uint32_t kind = kind_of(work);
@@ -365,9 +365,16 @@ void* pump_all(void*) {
     timespec pause = {0, 2000000};
     nanosleep(&pause, nullptr);
     for (Client& client : clients) {
-      std::lock_guard<std::recursive_mutex> lock(client.mutex);
-      if (client.request == nullptr && client.request2 == nullptr) continue;
-      for (Lane& lane : client.lanes) pump(&client, &lane, false);
+      for (Lane& lane : client.lanes) {
+        // In small bites: a launching thread must not wait for all of them.
+        for (int bite = 0; bite < 1000; bite++) {
+          std::lock_guard<std::recursive_mutex> lock(client.mutex);
+          if (client.request == nullptr && client.request2 == nullptr) break;
+          size_t before = lane.pending.size();
+          pump(&client, &lane, false, 64);
+          if (before - lane.pending.size() < 64) break;
+        }
+      }
     }
   }
 }
@@ -626,10 +633,17 @@ abi::Result cuptiActivityFlushAll(uint32_t flag) {
     while (true) pause();
   }
   for (Client& client : clients) {
-    std::lock_guard<std::recursive_mutex> lock(client.mutex);
-    if (client.request == nullptr && client.request2 == nullptr) continue;
     for (Lane& lane : client.lanes) {
-      pump(&client, &lane, flag == 1);
+      size_t moved = 64;
+      while (moved == 64) {
+        std::lock_guard<std::recursive_mutex> lock(client.mutex);
+        if (client.request == nullptr && client.request2 == nullptr) break;
+        moved = lane.pending.size();
+        pump(&client, &lane, flag == 1, 64);
+        moved -= lane.pending.size();
+      }
+      std::lock_guard<std::recursive_mutex> lock(client.mutex);
+      if (client.request == nullptr && client.request2 == nullptr) continue;
       if (lane.buffer.used > 0 || flag == 1) hand_over(&client, &lane.buffer);
     }
   }

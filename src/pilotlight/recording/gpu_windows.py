@@ -13,10 +13,10 @@ from pilotlight.recording.schema import ActivityKind, MarkKind
 WINDOW_MARK = "gpu/window"
 MISSING_MARK = "gpu/missing: "
 _ENDED, _LAUNCHES, _RECORDS, _NODES = -2, 0, 1, 2
-_WAITS = (ActivityKind.SYNCHRONIZATION, ActivityKind.OVERHEAD)
-# With fewer launches missing than this they count the work better than the clock does.
-_ALL_RATIO = 0.999
+# From here on the launches that were heard count the work better than the clock does.
+_KNOWN_RATIO = 0.5
 _LEAST_WINDOWS = 4
+_EARLY_NS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -104,22 +104,24 @@ def weights(windows: GpuWindows, activities: Columns, launches: Columns) -> Arra
     """For how many of its kind each activity stands, so that sums are unbiased; 1: for itself.
 
     Graphs are timed as a whole in all windows but those that show their nodes; nodes in those
-    alone; everything else whenever device records are on. Where every launch is known, the share
-    of launches inside those windows counts instead of the share of time.
+    alone; everything else whenever device records are on. Where most launches were heard, their
+    number counts instead of the share of time.
     """
     watched = windows.watched_ns
-    whole = _ratio(watched, watched - windows.nodes_ns)
-    nodes = _ratio(watched, windows.nodes_ns)
-    records = _ratio(watched, windows.records_ns)
-    if windows.launches_ns >= _ALL_RATIO * watched and launches.rows:
-        works = ~np.isin(launches["kind"], [int(kind) for kind in _WAITS])
-        inside = int((windows.has_records(launches["start_ns"]) & works).sum())
-        records = _ratio(int(works.sum()), inside) if inside else records
-    else:
-        records = _by_calls(windows, activities, records)
     is_graph = activities["kind"] == ActivityKind.GRAPH
     is_node = (activities["detail"] != 0) & ~is_graph
-    result: Array = np.where(is_graph, whole, np.where(is_node, nodes, records))
+    result: Array = np.full(activities.rows, _ratio(watched, windows.records_ns))
+    if windows.launches_ns >= _KNOWN_RATIO * watched and launches.rows:
+        for kind in np.unique(activities["kind"]).tolist():
+            mine = (activities["kind"] == kind) & ~is_node
+            heard = int((launches["kind"] == kind).sum())
+            launched = heard * _ratio(watched, windows.launches_ns)
+            if heard and mine.any():
+                result[mine] = max(1.0, launched / int(mine.sum()))
+    else:
+        result[:] = _by_calls(windows, activities, float(result[0]) if result.size else 1.0)
+    result[is_graph] = _ratio(watched, watched - windows.nodes_ns)
+    result[is_node] = _ratio(watched, windows.nodes_ns)
     return result
 
 
@@ -129,9 +131,16 @@ def _by_calls(windows: GpuWindows, activities: Columns, by_time: float) -> float
     A busy program does more calls between the windows than in them, for there it is not slowed
     down. Where the numbers do not go on (that of a real CUPTI is not confirmed), time counts.
     """
-    begins, _ = windows.on_intervals()
+    begins, ends = windows.on_intervals()
     numbers = activities["correlation"].astype(np.int64)
-    place = np.searchsorted(begins, activities["start_ns"], side="right") - 1
+    # The mark comes after records were switched on: the first may be a little older than it.
+    before = np.diff(begins, prepend=0) - np.append(0, (ends - begins)[:-1])
+    place = (
+        np.searchsorted(
+            begins - np.minimum(before // 2, _EARLY_NS), activities["start_ns"], side="right"
+        )
+        - 1
+    )
     known = (numbers > 0) & (place >= 0)
     numbers, place = numbers[known], place[known]
     if begins.size < _LEAST_WINDOWS or not numbers.size:
@@ -148,7 +157,7 @@ def _by_calls(windows: GpuWindows, activities: Columns, by_time: float) -> float
     if spans_ns <= 0 or calls <= 0 or inside <= 0:
         return by_time
     weight = calls / spans_ns * windows.watched_ns / inside
-    return weight if by_time * 0.5 <= weight <= by_time * 4 else by_time
+    return weight if by_time * 0.25 <= weight <= by_time * 20 else by_time
 
 
 def _ratio(whole: int, part: int) -> float:

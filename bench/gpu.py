@@ -1,0 +1,257 @@
+"""The GPU provider on the simulated GPU: what it costs, whether it keeps its ceiling and the truth.
+
+Nothing here says anything of a real GPU: the driver and CUPTI are doubles (native/tests/gpu_sim).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bars import Bar, at_least, at_most, report
+
+ROOT = Path(__file__).resolve().parents[1]
+SIM = ROOT / "native" / "tests" / "gpu_sim"
+BUILD = ROOT / "build" / "gpu-sim"
+CUPTI = "28"
+RATES = (1_000, 10_000, 100_000, 1_000_000)
+COSTS = (0.0, 0.005, 0.02, 0.1)
+MB = 1 << 20
+
+# Launches from a Python stack 20 frames deep; prints CPU time a launch.
+_LAUNCHES = """
+import sys, time
+sys.path.insert(0, {sim!r})
+from play import Gpu
+gpu = Gpu()
+function, stream = gpu.function("kernel"), gpu.stream(0)
+def deep(n):
+    return deep(n - 1) if n else measure()
+def measure():
+    best = []
+    for _ in range(12):
+        begin = time.thread_time_ns()
+        gpu.library.gpu_sim_launch_many(function, 10_000, 1, stream)
+        best.append((time.thread_time_ns() - begin) / 10_000)
+        time.sleep(0.03)
+    return sorted(best)[len(best) // 2]
+print(deep(18))
+"""
+
+# Steps of one length; with device records they are longer by what the simulator was told.
+_STEPS = """
+import sys, time
+sys.path.insert(0, {sim!r})
+from play import Gpu
+import pilotlight
+gpu = Gpu()
+end = time.monotonic() + {seconds}
+number = 0
+while time.monotonic() < end:
+    pilotlight.step(number)
+    for _ in range(4):
+        gpu.kernel("gemm", {kernel_ns})
+    gpu.sync()
+    number += 1
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--storm-seconds", type=float, default=16, help="at each rate")
+    parser.add_argument("--runs", type=int, default=10, help="for each known cost (the bar: 50)")
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    arguments = parser.parse_args()
+    build()
+    with tempfile.TemporaryDirectory(prefix="pl-", ignore_cleanup_errors=True) as folder:
+        os.environ["PILOTLIGHT_RUNTIME_DIR"] = f"{folder}/run"
+        os.environ["PILOTLIGHT_DATA_DIR"] = f"{folder}/data"
+        work = Path(folder)
+        bars = [
+            *costs_of_a_launch(),
+            *everything_at_once(work),
+            *storms(work, arguments.storm_seconds),
+            *known_costs(work, arguments.runs),
+        ]
+    return report("gpu", bars, as_json=arguments.json)
+
+
+def build() -> None:
+    for command in (["cmake", "-S", str(SIM), "-B", str(BUILD)],
+                    ["cmake", "--build", str(BUILD), "-j2"]):  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def environment(**more: str) -> dict[str, str]:
+    library = next((BUILD / f"cupti-{CUPTI}").glob("libcupti.so*"))
+    return {
+        **os.environ,
+        "LD_LIBRARY_PATH": f"{BUILD}/lib",
+        "PILOTLIGHT_CUPTI": str(library),
+        **more,
+    }
+
+
+def costs_of_a_launch() -> list[Bar]:
+    done = subprocess.run(
+        [str(BUILD / "decode_bench")], env=environment(), capture_output=True, text=True, check=True
+    )
+    record_ns = float(json.loads(done.stdout)["record_ns"])
+    print(f"a record: {record_ns:.1f} ns", flush=True)
+    program = [sys.executable, "-c", _LAUNCHES.format(sim=str(SIM))]
+    plain_library = str(BUILD / f"cupti-{CUPTI}" / "libplain.so")
+    libraries = f"{BUILD}/lib:{BUILD}/cupti-{CUPTI}"
+    from pilotlight.probe.providers import library_folder
+
+    ours_library = str(library_folder() / "libpilotlight_cuda.so")
+    added = []
+    for _ in range(5):
+        plain, ours = (
+            float(
+                subprocess.run(
+                    program,
+                    env=environment(
+                        PILOTLIGHT="1",
+                        PILOTLIGHT_GPU="launches",
+                        LD_LIBRARY_PATH=libraries,
+                        CUDA_INJECTION64_PATH=library,
+                    ),
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
+            )
+            for library in (plain_library, ours_library)
+        )
+        added.append(ours - plain)
+        print(f"a launch: {plain:.0f} ns, with us {ours:.0f} ns", flush=True)
+    return [
+        at_most("an activity record to the ring, ns", record_ns, 100),
+        at_most(
+            "added to a launch at T0 over an empty subscriber, 20 Python frames deep, ns",
+            statistics.median(added),
+            150,
+        ),
+    ]
+
+
+def run_job(work: Path, name: str, command: list[str], **more: str) -> tuple[str, Path]:
+    folder = work / name
+    done = subprocess.run(
+        [sys.executable, "-m", "pilotlight", "run", "-q", "-o", str(folder), "--", *command],
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout, folder
+
+
+def gpu_report(folder: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pilotlight", "report", "--json", str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    document: dict[str, Any] = json.loads(done.stdout)["gpu"]
+    return document
+
+
+def everything_at_once(work: Path) -> list[Bar]:
+    """8 devices with 100,000 kernels a second each, everything recorded, on one core."""
+    core = min(os.sched_getaffinity(0))
+    command = ["taskset", "-c", str(core), str(BUILD / "storm"), "100000", "2", "8", "300"]
+    plain = json.loads(
+        subprocess.run(command, env=environment(), capture_output=True, check=True).stdout
+    )
+    out, folder = run_job(work, "all", command, PILOTLIGHT_GPU="all")
+    truth = json.loads(out)
+    gpu = gpu_report(folder)
+    kernels = sum(row["seen"] for row in gpu["work"] if row["kind"] == "kernel")
+    losses = gpu["processes"][0]["losses"]
+    lost = sum(losses.get(name, 0) for name in ("gpu/lost_by_cupti", "gpu/lost_ring_full"))
+    memory = (truth["peak_kb"] - plain["peak_kb"]) * 1024 / MB
+    print(
+        f"8 x 100k: {truth['launches']} launched, {kernels} recorded, {lost} counted as lost",
+        flush=True,
+    )
+    return [
+        at_most(
+            "8 x 100 k kernels/s: neither recorded nor counted as lost",
+            abs(truth["launches"] - kernels - lost),
+            # The waits at the end of the 8 threads may be among the lost.
+            8 if lost else 0,
+        ),
+        at_most("memory of the provider then, MB", memory, 48),
+    ]
+
+
+def storms(work: Path, seconds: float) -> list[Bar]:
+    bars = []
+    for rate in RATES:
+        out, folder = run_job(
+            work, f"storm-{rate}", [str(BUILD / "storm"), str(rate), f"{seconds:g}", "1", "300"]
+        )
+        truth = json.loads(out)
+        gpu = gpu_report(folder)
+        total = sum(row["total_ns"] for row in gpu["work"] if row["kind"] == "kernel")
+        off = abs(total / truth["kernel_ns"] - 1)
+        print(
+            f"{rate} launches/s: costs {truth['late_ratio']:.2%}, total off by {off:.2%}, "
+            f"seen {gpu['processes'][0]['coverage_ratio']:.1%}",
+            flush=True,
+        )
+        name = f"storm of {rate:,} launches/s"
+        bars += [
+            at_most(
+                f"{name}: share of the launching thread, after half the time",
+                truth["late_ratio"],
+                0.01,
+            ),
+            at_most(f"{name}: kernel time off the truth", off, 0.02),
+        ]
+    return bars
+
+
+def known_costs(work: Path, runs: int) -> list[Bar]:
+    """How often the interval that the report shows has the truth in it."""
+    program = _STEPS.format(sim=str(SIM), seconds=4, kernel_ns=500_000)
+    bars = []
+    for cost in COSTS:
+
+        def one(number: int, cost: float = cost) -> bool | None:
+            _, folder = run_job(
+                work,
+                f"cost-{cost}-{number}",
+                [sys.executable, "-c", program],
+                PILOTLIGHT_SIM_STRETCH=str(cost),
+                PILOTLIGHT_GPU_PERIOD="0.1",
+                PILOTLIGHT_RATE="0",
+            )
+            found = gpu_report(folder)["processes"][0]
+            if found["overhead_ratio"] is None:
+                return None
+            # The simulator stretches kernels; a step also has what is no kernel.
+            return bool(found["overhead_low"] <= cost <= found["overhead_high"])
+
+        with ThreadPoolExecutor(2) as pool:
+            inside = list(pool.map(one, range(runs)))
+        share = sum(1 for found in inside if found) / runs
+        print(f"known cost {cost:.1%}: inside in {share:.0%} of {runs}", flush=True)
+        bars.append(
+            at_least(f"known cost of {cost:.1%}: the truth inside the interval", share, 0.9)
+        )
+    return bars
+
+
+if __name__ == "__main__":
+    sys.exit(main())
