@@ -102,7 +102,7 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
       return;
     case RecordType::kEnd:
       if ((header.flags & kEndAlone) != 0) return end_alone(ring, header.id, now);
-      return end_range(ring, header.id, now);
+      return end_range(ring, header.id, span_kind(header.flags), now);
     case RecordType::kSample:
       return sample(header, bytes);
     case RecordType::kCounter: {
@@ -143,7 +143,7 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
       if (!as(header, bytes, &thread)) break;
       // Flag 1: the sampler describes another thread than the ring's own.
       if ((header.flags & 1) == 0) {
-        while (!ring.open.empty()) close_range(ring, now, kSpanNeverClosed);
+        while (!ring.open.empty()) close_range(ring, ring.open.size() - 1, now, kSpanNeverClosed);
         ring.has_step = false;
         ring.thread = thread.tid;
       }
@@ -184,32 +184,38 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
   unknown_++;
 }
 
-void Reader::end_range(RingProgress& ring, uint32_t name, int64_t now_ns) {
-  if (!ring.open.empty() && ring.open.back().name == name) return close_range(ring, now_ns, 0);
+void Reader::end_range(RingProgress& ring, uint32_t name, uint8_t kind, int64_t now_ns) {
+  // Phases interrupt one another also inside ranges that go on; they are not nested with them.
+  bool is_phase = kind == static_cast<uint8_t>(SpanKind::kPhase);
+  auto is_it = [&](const OpenRange& range) {
+    return range.name == name && (range.kind == static_cast<uint8_t>(SpanKind::kPhase)) == is_phase;
+  };
   size_t depth = ring.open.size();
-  while (depth > 0 && ring.open[depth - 1].name != name) depth--;
+  while (depth > 0 && !is_it(ring.open[depth - 1])) depth--;
   if (depth == 0) {
     unmatched_++;
     return;
   }
-  // Ranges inside whose end was lost end with it.
-  while (ring.open.size() > depth) close_range(ring, now_ns, kSpanNeverClosed);
-  close_range(ring, now_ns, 0);
+  if (!is_phase) {
+    // Ranges inside whose end was lost end with it.
+    for (size_t i = ring.open.size(); i > depth; i--) {
+      if (ring.open[i - 1].kind == static_cast<uint8_t>(SpanKind::kPhase)) continue;
+      close_range(ring, i - 1, now_ns, kSpanNeverClosed);
+    }
+  }
+  close_range(ring, depth - 1, now_ns, 0);
 }
 
 void Reader::end_alone(RingProgress& ring, uint32_t name, int64_t now_ns) {
   for (size_t depth = ring.open.size(); depth > 0; depth--) {
-    auto place = ring.open.begin() + static_cast<ptrdiff_t>(depth - 1);
-    if (place->name != name) continue;
-    std::rotate(place, place + 1, ring.open.end());
-    return close_range(ring, now_ns, 0);
+    if (ring.open[depth - 1].name == name) return close_range(ring, depth - 1, now_ns, 0);
   }
   unmatched_++;
 }
 
-void Reader::close_range(RingProgress& ring, int64_t now_ns, uint8_t flags) {
-  OpenRange range = ring.open.back();
-  ring.open.pop_back();
+void Reader::close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags) {
+  OpenRange range = ring.open[place];
+  ring.open.erase(ring.open.begin() + static_cast<std::ptrdiff_t>(place));
   int64_t duration = std::max<int64_t>(now_ns - range.start_ns, 0);
   rows_.spans.push_back({ring.thread, range.name, range.start_ns, duration, range.kind, flags});
   // Plain ranges have state 0, as they always had.
@@ -365,7 +371,9 @@ void Reader::finish(int64_t time_ns) {
   finished_ = true;
   read();
   for (RingProgress& ring : progress_) {
-    while (!ring.open.empty()) close_range(ring, time_ns, kSpanNeverClosed);
+    while (!ring.open.empty()) {
+      close_range(ring, ring.open.size() - 1, time_ns, kSpanNeverClosed);
+    }
   }
   if (!exited_) rows_.marks.push_back({0, 0, time_ns, 0, kMarkDied});
 }

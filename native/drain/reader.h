@@ -110,9 +110,9 @@ class Reader {
 
  private:
   void record(uint32_t ring, const RecordHeader& header, const char* bytes);
-  void end_range(RingProgress& ring, uint32_t name, int64_t now_ns);
+  void end_range(RingProgress& ring, uint32_t name, uint8_t kind, int64_t now_ns);
   void end_alone(RingProgress& ring, uint32_t name, int64_t now_ns);
-  void close_range(RingProgress& ring, int64_t now_ns, uint8_t flags);
+  void close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags);
   void begin_step(RingProgress& ring, int64_t step, int64_t now_ns);
   void sample(const RecordHeader& header, const char* bytes);
   void activity(const RingProgress& ring, const RecordHeader& header, const char* bytes);

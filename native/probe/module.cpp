@@ -19,6 +19,7 @@ constexpr Py_ssize_t kMaxNamedThreads = 512;
 PyObject* names = nullptr;  // dict of str to int
 uint32_t names_run = 0;     // of the probe for which they are valid
 std::atomic<int64_t> next_step{0};
+std::atomic<bool> has_explicit_steps{false};
 thread_local uint64_t gc_start_ticks = 0;
 
 std::string_view text_of(PyObject* text) noexcept {
@@ -187,7 +188,18 @@ PyObject* py_ticks(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(ring == nullptr ? 0 : ticks_of(ring->clock()));
 }
 
+// Also while paused: steps are what an overhead measurement compares.
+void write_step(int64_t step) noexcept {
+  RingWriter* ring = python_ring();
+  if (ring == nullptr) return;
+  Value value = {};
+  value.value = step;
+  ring->write(RecordType::kStep, 0, value);
+  after_step();
+}
+
 PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  has_explicit_steps.store(true, std::memory_order_relaxed);
   int64_t step;
   if (count == 0 || args[0] == Py_None) {
     step = next_step.fetch_add(1, std::memory_order_relaxed);
@@ -196,15 +208,7 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (step == -1 && PyErr_Occurred()) return nullptr;
     next_step.store(step + 1, std::memory_order_relaxed);
   }
-  // Also while paused: steps are what an overhead measurement compares.
-  RingWriter* ring = python_ring();
-  if (ring != nullptr) {
-    Value value = {};
-    value.value = step;
-    uint64_t ticks = ticks_of(ring->clock());
-    ring->write_at(RecordType::kStep, 0, value, ticks);
-    Probe::get().note_step(ticks);
-  }
+  write_step(step);
   Py_RETURN_NONE;
 }
 
@@ -276,6 +280,14 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 }  // namespace
 
+void write_automatic_step(const int64_t* number) noexcept {
+  if (has_explicit_steps.load(std::memory_order_relaxed)) return;
+  if (number != nullptr) next_step.store(*number, std::memory_order_relaxed);
+  write_step(next_step.fetch_add(1, std::memory_order_relaxed));
+}
+
+std::string_view utf8_of(PyObject* text) noexcept { return text_of(text); }
+
 uint32_t name_id(PyObject* name) noexcept {
   Probe& probe = Probe::get();
   if (names_run != probe.run_number()) {
@@ -322,6 +334,10 @@ PyMODINIT_FUNC PyInit__probe() {
   PyObject* range = make_range_type();
   if (names == nullptr || range == nullptr || PyModule_AddObject(module, "Range", range) < 0) {
     Py_XDECREF(range);
+    Py_DECREF(module);
+    return nullptr;
+  }
+  if (add_framework(module) < 0) {
     Py_DECREF(module);
     return nullptr;
   }

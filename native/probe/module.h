@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <string_view>
 
 namespace pilotlight {
 
@@ -34,6 +35,18 @@ inline uint64_t word_of(PyObject* number) noexcept {
 
 // collective(...): see _probe.pyi.
 PyObject* py_collective(PyObject*, PyObject* const* args, Py_ssize_t count);
+
+// A step begins, unless the program tells its steps itself; nullptr: the next number.
+void write_automatic_step(const int64_t* number) noexcept;
+
+// The text of a str, valid as long as it is; "?" where it has no UTF-8.
+std::string_view utf8_of(PyObject* text) noexcept;
+
+// Lets adapters look at what changes slowly, at most once a second.
+void after_step() noexcept;
+
+// What adapters of frameworks use; -1 with an exception.
+int add_framework(PyObject* module) noexcept;
 
 // The type behind pilotlight.annotate; a new reference, or nullptr with an exception.
 PyObject* make_range_type() noexcept;

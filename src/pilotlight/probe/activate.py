@@ -55,6 +55,9 @@ def _start(forked: bool) -> None:
     if not _hooked:
         _hooked = True
         _hook()
+    from pilotlight.probe.adapters import watch_imports
+
+    watch_imports(identity)
 
 
 def _hook() -> None:

@@ -131,6 +131,8 @@ class Identity:
         self.python = python
         self.version = version
         self.command = command
+        # What adapters of frameworks have told, by "adapter.fact".
+        self.facts: dict[str, object] = {}
 
 
 def identify(
@@ -196,13 +198,16 @@ def without_secrets(command: Sequence[str]) -> list[str]:
 
 
 def to_json(identity: Identity) -> bytes:
-    """At most what a segment has room for: a command that is too long is left out.
+    """At most what a segment has room for: what is too long is left out, the command first.
 
     By hand: the json package would cost every Python of a job two milliseconds.
     """
     encoded = _encoded(identity)
     if len(encoded) > LONGEST_JSON:
         identity.command = ["..."]
+        encoded = _encoded(identity)
+    while len(encoded) > LONGEST_JSON and identity.facts:
+        identity.facts.popitem()
         encoded = _encoded(identity)
     return encoded
 
@@ -215,10 +220,16 @@ def _encoded(identity: Identity) -> bytes:
 def _value(value: object) -> str:
     if value is None:
         return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, list):
-        return f"[{', '.join(_text(item) for item in value)}]"
+        return f"[{', '.join(_text(str(item)) for item in value)}]"
+    if isinstance(value, dict):
+        return (
+            f"{{{', '.join(f'{_text(str(key))}: {_value(item)}' for key, item in value.items())}}}"
+        )
     return _text(str(value))
 
 

@@ -1,0 +1,72 @@
+// native/probe/phase.h: what a thread's step is doing, told by the frameworks' adapters.
+//
+// The phases of a thread never overlap: one that begins inside another interrupts it, so that
+// their sums add up to the step. Needs the GIL.
+#pragma once
+
+#include <cstdint>
+
+#include "probe/rhythm.h"
+
+namespace pilotlight {
+
+class RingWriter;
+
+enum class Phase : uint8_t {
+  kData,
+  kForward,
+  kBackward,
+  kOptimizer,
+  kCommunication,
+  kCheckpoint,
+  kCount
+};
+
+// Of one thread. Plain data: it is there from a thread's first call to its last.
+struct ThreadPhases {
+  static constexpr uint32_t kMost = 8;
+  static constexpr uint32_t kMostOptimizers = 8;
+
+  uint32_t run = 0;  // of the probe; a forked child begins anew
+  uint32_t depth = 0;
+  Phase open[kMost] = {};
+  bool written[kMost] = {};
+  uint32_t mask = 0;
+  uint32_t modules = 0;     // calls of modules under way, as far as they are told
+  uint32_t step_calls = 0;  // calls under way that are a step by themselves
+  uint32_t optimizers = 0;
+  const void* optimizer[kMostOptimizers] = {};
+  Rhythm rhythm;
+  uint32_t held = 0;  // beats that may still turn out to be training
+
+  bool has(Phase phase) const noexcept { return (mask >> static_cast<uint32_t>(phase) & 1) != 0; }
+};
+
+ThreadPhases& thread_phases() noexcept;
+
+// False if the phase goes on already: then there is nothing to leave.
+bool enter_phase(Phase phase) noexcept;
+void leave_phase(Phase phase) noexcept;
+
+// Steps that nobody called pilotlight.step() for. Nothing happens once somebody has.
+void automatic_step() noexcept;
+void automatic_step(int64_t number) noexcept;
+// By something better than the rhythm of calls, from here on.
+void steps_are_told() noexcept;
+
+// What a step is told from. `may_train`: gradients are on, so a backward may follow.
+void module_called(const void* module, bool may_train) noexcept;
+bool is_training() noexcept;
+void function_called(const void* function) noexcept;
+void step_call_begins() noexcept;
+void backward_begins() noexcept;
+void backward_ends() noexcept;
+bool backward_under_way() noexcept;
+// False inside a step of the same optimizer: then there is nothing to end.
+bool optimizer_begins(const void* optimizer) noexcept;
+void optimizer_ends(const void* optimizer, bool has_stepped) noexcept;
+// A gradient scaler found no use for the gradients: the step is over all the same.
+void optimizer_skipped(const void* optimizer) noexcept;
+uint64_t optimizer_calls() noexcept;
+
+}  // namespace pilotlight

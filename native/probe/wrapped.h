@@ -1,0 +1,55 @@
+// native/probe/wrapped.h: functions of a framework with a little around them.
+//
+// A Wrapped looks like the function that it holds (attributes, equality, pickling by name) and
+// leaves no frame of ours on the stack. What we do around the call never raises and never changes
+// arguments or results; errors of ours are told to `fault` and forgotten.
+#pragma once
+
+#include "probe/module.h"
+#include "probe/phase.h"
+
+namespace pilotlight {
+
+struct Wrapped {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* function;
+  PyObject* fault;   // called with an exception of ours
+  PyObject* before;  // by maker: before(args) or describe(module)
+  PyObject* after;   // by maker: after(token, result), or whether gradients are on
+  PyObject* name;
+  PyObject* weak;
+  Phase phase;
+  uint8_t kind;  // SpanKind
+};
+
+// A new Wrapped around `function` with everything else empty, or nullptr with an exception.
+Wrapped* new_wrapped(PyObject* function, PyObject* fault, vectorcallfunc call) noexcept;
+
+// Passes the exception that is set to `fault`, and clears it.
+void tell_fault(Wrapped* wrapped) noexcept;
+
+// Keeps an exception that is under way over calls of ours.
+class KeptError {
+ public:
+  KeptError() noexcept { PyErr_Fetch(&type_, &value_, &traceback_); }
+  ~KeptError() noexcept { PyErr_Restore(type_, value_, traceback_); }
+  KeptError(const KeptError&) = delete;
+  KeptError& operator=(const KeptError&) = delete;
+
+  // This one goes on in its place.
+  void replace(PyObject* type, PyObject* value, PyObject* traceback) noexcept {
+    Py_XDECREF(type_);
+    Py_XDECREF(value_);
+    Py_XDECREF(traceback_);
+    type_ = type;
+    value_ = value;
+    traceback_ = traceback;
+  }
+
+ private:
+  PyObject *type_, *value_, *traceback_;
+};
+
+int add_wrapped_type(PyObject* module) noexcept;
+
+}  // namespace pilotlight

@@ -1,0 +1,38 @@
+"""Saving and loading checkpoints."""
+
+from __future__ import annotations
+
+from pilotlight import _probe
+from pilotlight.probe.imports import watch
+from pilotlight.probe.phases import CHECKPOINT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pilotlight.probe.adapter import Adapter
+
+
+def install(adapter: Adapter, torch: Any) -> None:
+    def phase(function: Any) -> _probe.Wrapped:
+        return _probe.phase_call(function, adapter.fault, CHECKPOINT)
+
+    def shared(name: str) -> Callable[[Any], Any]:
+        return lambda _: vars(torch.serialization)[name]
+
+    for name in ("save", "load"):
+        adapter.replace(torch.serialization, name, phase)
+        # One object under both names, as it was.
+        adapter.replace(torch, name, shared(name))
+
+    def sharded(module: Any) -> None:
+        for name in ("save", "load", "async_save"):
+            adapter.replace(module, name, phase)
+
+    def safetensors(module: Any) -> None:
+        for name in ("save_file", "load_file"):
+            adapter.replace(module, name, phase)
+
+    watch.when_imported("torch.distributed.checkpoint", adapter.guarded(sharded))
+    watch.when_imported("safetensors.torch", adapter.guarded(safetensors))

@@ -1,0 +1,138 @@
+"""DistributedDataParallel: C++ reduces its gradients, so its wait is seen from autograd's side.
+
+When the gradients of a rank are all there autograd calls back, first us and then the reducer, which
+waits for the other ranks; after it us again. In between lies what this rank waits for the others
+and for the network: the communication that no computation hides.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pilotlight import _probe
+from pilotlight.probe.phases import COMMUNICATION
+from pilotlight.probe.torch.collectives import WAIT_KNOWN, group_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pilotlight.probe.adapter import Adapter
+
+_STATISTICS_EVERY_NS = 10_000_000_000
+_STATISTICS = {
+    "avg_backward_comm_time": "ddp.communication_ns",
+    "avg_backward_compute_comm_overlap_time": "ddp.overlap_ns",
+    "avg_backward_compute_time": "ddp.backward_ns",
+}
+
+
+class Reducer:
+    """The reductions of one DDP module; its hooks run inside autograd and never raise."""
+
+    def __init__(self, adapter: Adapter, engine: Any, module: Any) -> None:
+        group = module.process_group
+        self._engine = engine
+        self._group = group_name(group)
+        self._rank, self._world = group.rank(), group.size()
+        trained = [each for each in module.parameters() if each.requires_grad]
+        self._bytes = sum(each.numel() * each.element_size() for each in trained)
+        self._dtype = str(trained[0].dtype).replace("torch.", "") if trained else ""
+        self._sequence = 0
+        self._start = 0
+        self._is_armed = False
+        self._entered = False
+        self._statistics_ns = time.monotonic_ns() + _STATISTICS_EVERY_NS
+        self.on_backward = adapter.guarded(self._on_backward)
+        self._on_gradients = adapter.guarded(self._gradients)
+        self._on_reduced = adapter.guarded(self._reduced)
+
+    def _on_backward(self, *_: Any) -> None:
+        # Several outputs, or a module that is called twice: once a backward is enough.
+        if not self._is_armed:
+            self._is_armed = True
+            self._engine.queue_callback(self._on_gradients)
+
+    def _gradients(self) -> None:
+        self._is_armed = False
+        self._start = _probe.ticks()
+        self._entered = _probe.enter_phase(COMMUNICATION)
+        self._engine.queue_callback(self._on_reduced)
+
+    def _reduced(self) -> None:
+        if self._entered:
+            _probe.leave_phase(COMMUNICATION)
+        end = _probe.ticks()
+        self._sequence += 1
+        _probe.collective(
+            "ddp.all_reduce",
+            self._group,
+            self._sequence,
+            self._bytes,
+            self._dtype,
+            self._rank,
+            self._world,
+            self._start,
+            end,
+            end - self._start,
+            WAIT_KNOWN,
+        )
+
+    def statistics(self, module: Any) -> None:
+        """What the reducer itself measures now and then: how much of it was hidden."""
+        now_ns = time.monotonic_ns()
+        if now_ns < self._statistics_ns:
+            return
+        self._statistics_ns = now_ns + _STATISTICS_EVERY_NS
+        measured = module._get_ddp_logging_data()
+        for key, name in _STATISTICS.items():
+            value = measured.get(key)
+            if isinstance(value, int) and value > 0:
+                _probe.counter(name, value)
+
+
+def install(adapter: Adapter, torch: Any) -> None:
+    if not torch.distributed.is_available():
+        return
+    import weakref
+
+    parallel = torch.nn.parallel.DistributedDataParallel
+    engine = torch.autograd.Variable._execution_engine
+    reducers: Any = weakref.WeakKeyDictionary()
+
+    def before(module: Any, *_: Any, **__: Any) -> Any:
+        return module if module.require_backward_grad_sync and torch.is_grad_enabled() else None
+
+    def after(module: Any, output: Any) -> None:
+        node = _first_node(output)
+        if node is None:
+            return
+        reducer = reducers.get(module)
+        if reducer is None:
+            reducer = reducers[module] = Reducer(adapter, engine, module)
+        node.register_prehook(reducer.on_backward)
+        reducer.statistics(module)
+
+    adapter.replace(
+        parallel,
+        "_post_forward",
+        lambda call: _probe.around_call(call, adapter.fault, before, after),
+    )
+
+
+def _first_node(output: Any) -> Any:
+    """The autograd node of the first tensor that has one."""
+    waiting = [output]
+    for _ in range(64):
+        if not waiting:
+            return None
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            waiting.extend(item)
+        else:
+            node = getattr(item, "grad_fn", None)
+            if node is not None:
+                return node
+    return None

@@ -1,0 +1,79 @@
+"""JAX with the adapter beside it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.conftest import RunPilotlight
+
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import SpanKind
+
+pytest.importorskip("jax")
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    import subprocess
+
+    folder = tmp_path_factory.mktemp("jax")
+    world = {"PILOTLIGHT_RUNTIME_DIR": f"{folder}/r", "PILOTLIGHT_DATA_DIR": f"{folder}/d"}
+    words = [sys.executable, "-m", "pilotlight", "run", "-q", "-o", str(folder / "recording")]
+    program = str(ROOT / "tests" / "targets" / "jax_loops.py")
+    done = subprocess.run(
+        [*words, "--", sys.executable, program],
+        env={"PATH": "/usr/bin:/bin", "JAX_PLATFORMS": "cpu", **world},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    return Recording.open(folder / "recording")
+
+
+def _spans(recording: Recording, kind: SpanKind) -> list[str]:
+    spans = recording.detail("spans")
+    numbers = recording.names.find(spans["process"], spans["name"])
+    return [
+        recording.names.texts[int(number)]
+        for number, its in zip(numbers, spans["kind"], strict=True)
+        if its == kind
+    ]
+
+
+def test_steps_follow_the_rhythm_of_the_jitted_function_and_then_the_annotation(
+    recorded: Recording,
+) -> None:
+    steps = recorded.detail("steps")["step"].tolist()
+    # 20 calls of the function, of which the first two are one step with what came before; then
+    # three steps that the program numbers itself, the last of which nothing ends.
+    assert steps[:19] == list(range(19))
+    assert steps[-2:] == [1000, 1001]
+
+
+def test_compilations_are_spans_with_the_name_of_the_function(recorded: Recording) -> None:
+    compiled = _spans(recorded, SpanKind.COMPILE)
+    assert compiled.count("compile jit(train_step)") >= 2
+
+
+def test_a_second_compilation_of_a_function_is_told(recorded: Recording) -> None:
+    marks = recorded.detail("marks")
+    numbers = recorded.names.find(marks["process"], marks["name"])
+    told = [recorded.names.texts[int(number)] for number in numbers]
+    assert any(text.startswith("recompile jit(train_step)") for text in told)
+
+
+def test_annotations_transfers_and_waits_are_told(recorded: Recording) -> None:
+    assert "mine" in _spans(recorded, SpanKind.RANGE)
+    assert "jax.device_put" in _spans(recorded, SpanKind.RANGE)
+    assert "jax.block_until_ready" in _spans(recorded, SpanKind.SYNC)
+
+
+def test_the_example_trains_as_it_does_alone(pilotlight_cli: RunPilotlight, tmp_path: Path) -> None:
+    program = [sys.executable, str(ROOT / "examples" / "jax_mlp.py"), "--steps", "5"]
+    done = pilotlight_cli("run", "-q", "-o", str(tmp_path / "r"), "--", *program)
+    assert done.returncode == 0 and "loss after 5 steps" in done.stdout, done.stderr

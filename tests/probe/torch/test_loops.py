@@ -1,0 +1,194 @@
+"""Steps and phases of real PyTorch loops, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import SpanKind
+
+pytest.importorskip("torch")
+
+TARGETS = Path(__file__).parents[2] / "targets"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the recording has of one loop."""
+
+    steps: list[int]
+    phases: Counter[str]
+    modules: Counter[str]
+    ranges: Counter[str]
+    marks: list[str]
+    overlap_ns: int
+    beyond_ns: int
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Loop]:
+    folder = tmp_path_factory.mktemp("loops")
+    world = {"PILOTLIGHT_RUNTIME_DIR": f"{folder}/r", "PILOTLIGHT_DATA_DIR": f"{folder}/d"}
+    words = [sys.executable, "-m", "pilotlight", "run", "-q", "-o", str(folder / "recording")]
+    done = subprocess.run(
+        [*words, "--", sys.executable, str(TARGETS / "torch_loops.py")],
+        env={"PATH": "/usr/bin:/bin", **world},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    recording = Recording.open(folder / "recording")
+    found = {name: _loop(recording, process) for name, process in _processes(recording).items()}
+
+    def loop(name: str) -> Loop:
+        return found[name]
+
+    return loop
+
+
+def _texts(recording: Recording, table: str) -> list[str]:
+    rows = recording.detail(table)
+    numbers = recording.names.find(rows["process"], rows["name"])
+    return [recording.names.texts[int(number)] for number in numbers]
+
+
+def _processes(recording: Recording) -> dict[str, int]:
+    marks = recording.detail("marks")
+    return {
+        text.removeprefix("loop "): int(process)
+        for text, process in zip(_texts(recording, "marks"), marks["process"], strict=True)
+        if text.startswith("loop ")
+    }
+
+
+def _loop(recording: Recording, process: int) -> Loop:
+    spans, steps, marks = (recording.detail(table) for table in ("spans", "steps", "marks"))
+    texts = np.array(_texts(recording, "spans"))
+    mine = spans["process"] == process
+
+    def count(kind: SpanKind) -> Counter[str]:
+        return Counter(texts[mine & (spans["kind"] == kind)].tolist())
+
+    phase = mine & (spans["kind"] == SpanKind.PHASE)
+    start = np.sort(spans["start_ns"][phase])
+    end = np.sort(spans["start_ns"][phase] + spans["duration_ns"][phase])
+    of_steps = steps["process"] == process
+    return Loop(
+        steps=steps["step"][of_steps].tolist(),
+        phases=count(SpanKind.PHASE),
+        modules=count(SpanKind.MODULE),
+        ranges=count(SpanKind.RANGE),
+        marks=[
+            text
+            for text, owner in zip(_texts(recording, "marks"), marks["process"], strict=True)
+            if owner == process
+        ],
+        overlap_ns=int(np.maximum(end[:-1] - start[1:], 0).sum()) if start.size else 0,
+        beyond_ns=int(np.count_nonzero(spans["flags"][phase])),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("plain", 10),
+        ("two_optimizers", 10),
+        ("accumulation", 6),
+        ("adversarial", 10),
+        ("one_optimizer_a_parameter", 10),
+        ("scaled", 10),
+        ("closure", 10),
+        ("raising", 10),
+        ("checkpointed_activations", 5),
+        ("scheduled", 5),
+        ("inherited_step", 5),
+        ("annotated", 3),
+    ],
+)
+def test_a_loop_has_as_many_steps_as_rounds(
+    loops: Callable[[str], Loop], name: str, steps: int
+) -> None:
+    assert loops(name).steps == list(range(steps))
+
+
+def test_several_steps_of_one_optimizer_are_one_step_once_both_are_known(
+    loops: Callable[[str], Loop],
+) -> None:
+    # Before the second optimizer has stepped for the first time nobody knows of it.
+    assert len(loops("several_judge_steps").steps) == 20 + 5
+
+
+def test_steps_of_the_program_itself_count_instead(loops: Callable[[str], Loop]) -> None:
+    assert loops("explicit").steps == [100, 101, 102, 103]
+
+
+def test_inference_steps_with_the_first_module_that_is_called_again(
+    loops: Callable[[str], Loop],
+) -> None:
+    assert loops("encoder_and_decoder").steps == list(range(9))
+
+
+def test_inference_in_training_mode_is_found_after_a_while(loops: Callable[[str], Loop]) -> None:
+    assert len(loops("evaluating_without_eval_mode").steps) == 13
+
+
+def test_every_loop_is_split_into_phases_that_do_not_overlap(loops: Callable[[str], Loop]) -> None:
+    for name in ("plain", "closure", "adversarial", "one_optimizer_a_parameter", "raising"):
+        assert (loops(name).overlap_ns, loops(name).beyond_ns) == (0, 0), name
+
+
+def test_a_plain_step_has_forward_backward_and_optimizer(loops: Callable[[str], Loop]) -> None:
+    assert loops("plain").phases == {"forward": 10, "backward": 10, "optimizer": 10}
+
+
+def test_forward_and_backward_interrupt_an_optimizer_that_calls_them(
+    loops: Callable[[str], Loop],
+) -> None:
+    assert loops("closure").phases == {"forward": 10, "backward": 10, "optimizer": 30}
+
+
+def test_a_forward_that_runs_again_in_the_backward_belongs_to_it(
+    loops: Callable[[str], Loop],
+) -> None:
+    assert loops("checkpointed_activations").phases["forward"] == 2 * 5
+
+
+def test_modules_go_by_their_path(loops: Callable[[str], Loop]) -> None:
+    names = ("Sequential", "Sequential.0", "Sequential.1", "Sequential.2")
+    assert loops("plain").modules == dict.fromkeys(names, 10)
+
+
+def test_record_function_is_a_range(loops: Callable[[str], Loop]) -> None:
+    assert loops("annotated").ranges == {"mine": 3}
+
+
+def test_saving_and_loading_is_a_phase(loops: Callable[[str], Loop]) -> None:
+    assert loops("saved").phases["checkpoint"] == 2
+
+
+def test_models_functions_and_scripts_look_untouched(loops: Callable[[str], Loop]) -> None:
+    assert "untouched" in loops("looks_untouched").marks
+
+
+def test_hooks_that_raise_ten_times_turn_the_adapter_off(loops: Callable[[str], Loop]) -> None:
+    (off,) = [mark for mark in loops("faulty").marks if mark.startswith("adapter")]
+    assert off.startswith("adapter torch off: its hooks raised 10 times, last ValueError")
+    assert loops("faulty").phases == {}
+
+
+def test_patches_that_the_program_takes_out_stay_out(loops: Callable[[str], Loop]) -> None:
+    assert loops("patches_removed").steps == [0, 1, 2]
+    assert loops("patches_removed").phases["optimizer"] == 3
+
+
+def test_an_interrupt_inside_a_hook_reaches_the_program(loops: Callable[[str], Loop]) -> None:
+    assert "interrupt passed" in loops("interrupted").marks
