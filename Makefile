@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*/*.h native/*/*.cpp native/*/*.c) CMakeLists.txt pyproject.toml native/pilotlight.pth
 
-.PHONY: help setup check test demo bench fuzz clean docs
+.PHONY: help setup check test demo bench fuzz clean docs screenshots
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t12
@@ -46,6 +46,9 @@ bench: setup ## every benchmark, and a table of the bars
 
 fuzz: setup ## the segment reader under a coverage-guided fuzzer, for ten minutes
 	sh scripts/fuzz 600
+
+screenshots: setup ## pictures of every page into docs/screens
+	$(BIN)/python scripts/screenshots.py
 
 docs: setup ## write the generated pages again
 	$(BIN)/python scripts/cli_reference.py

@@ -50,7 +50,7 @@ def opened(traces: tuple[Trace, ...], title: str = "job") -> OpenTrace:
 @pytest.fixture(scope="session")
 def traces() -> tuple[Trace, ...]:
     shape = JobShape(ranks=4, steps=6, layers=4)
-    return simulate(shape, [parse_fault("storage:rank=2,x=1.6", shape.ranks)])
+    return simulate(shape, [parse_fault("storage:rank=2,x=1.6", shape)])
 
 
 @pytest.fixture

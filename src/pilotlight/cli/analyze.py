@@ -74,7 +74,10 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
     from pilotlight.web.opened import OpenTrace
 
     library = Library({})
-    library.keep(OpenTrace("0", _title(args.paths), found, args.paths))
+    opened = OpenTrace("0", _title(args.paths), found, args.paths)
+    # Laid out before anybody looks: the first view must not wait for it.
+    assert opened.answer is not None
+    library.keep(opened)
     try:
         bound = bound_socket(args.port)
     except OSError as error:

@@ -21,9 +21,13 @@ NOTICED_RATIO = 0.02
 _STEPS = """
 SELECT min(step), max(step), min(start_ns), max(start_ns + duration_ns) FROM steps
 WHERE tenant = {tenant:String} AND job = {job:String} AND attempt = {attempt:Int32}
+  AND rank = {rank:Int32}
 """
 _MEAN = """
-SELECT sum(s.total_ns), sum(s.count) FROM job_steps_10s AS s
+SELECT sumIf(s.total_ns, s.time_ns >= {recent_ns:Int64}),
+  sumIf(s.count, s.time_ns >= {recent_ns:Int64}),
+  sumIf(s.total_ns, s.time_ns < {recent_ns:Int64}), sumIf(s.count, s.time_ns < {recent_ns:Int64})
+FROM job_steps_10s AS s
 WHERE tenant = {tenant:String} AND job = {job:String} AND s.time_ns >= {from_ns:Int64}
   AND s.time_ns < {to_ns:Int64}
 """
@@ -39,10 +43,12 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     detail = queries.job(reader, name)
     found = queries.findings(reader, name)
     attempt = max((row.attempt for row in detail.attempts), default=0)
-    steps = reader.select(_STEPS, job=name, attempt=attempt)
-    first, last, begin_ns, end_ns = (int(value) for value in steps[0]) if steps else (0,) * 4
     recent, before = _recent(reader, name, detail)
     ranks = queries.ranks(reader, name, Span(max(0, detail.row.updated_ns - DAY_NS), 1 << 62))
+    # Ranks go in step: the first tells for all, and its rows lie together.
+    rank = min((row.rank for row in ranks), default=0)
+    steps = reader.select(_STEPS, job=name, attempt=attempt, rank=rank)
+    first, last, begin_ns, end_ns = (int(value) for value in steps[0]) if steps else (0,) * 4
     return answers.Job(
         now_ns=reader.now_ns,
         headline=headline(detail, found, recent, before),
@@ -91,14 +97,11 @@ def headline(
 def _recent(reader: Reader, name: str, detail: JobDetail) -> tuple[float | None, float | None]:
     """The mean step of the last ten minutes, and that of a day before them."""
     end_ns = detail.row.updated_ns + 1
-    means = []
-    for low, high in (
-        (end_ns - RECENT_NS, end_ns),
-        (end_ns - DAY_NS - RECENT_NS, end_ns - RECENT_NS),
-    ):
-        total, count = reader.select(_MEAN, job=name, from_ns=low, to_ns=high)[0]
-        means.append(int(total) / int(count) if count else None)
-    return means[0], means[1]
+    recent_ns = end_ns - RECENT_NS
+    bounds = {"from_ns": recent_ns - DAY_NS, "recent_ns": recent_ns, "to_ns": end_ns}
+    total, count, old_total, old_count = reader.select(_MEAN, job=name, **bounds)[0]
+    recent = int(total) / int(count) if count else None
+    return recent, int(old_total) / int(old_count) if old_count else None
 
 
 def _events(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,8 +19,11 @@ from pilotlight.web import answers
 from pilotlight.web.compare import compare
 from pilotlight.web.fleet import fleet
 from pilotlight.web.jobs import heat, job_page
-from pilotlight.web.reply import arrow, json, number, optional_number, protected
+from pilotlight.web.kept import Kept
+from pilotlight.web.reply import number, optional_number, protected
+from pilotlight.web.table import MEDIA_TYPE
 
+_KEPT = Kept()
 DAY_NS = 86_400_000_000_000
 AHEAD_NS = 60_000_000_000
 
@@ -37,8 +41,17 @@ class Question:
     @property
     def route(self) -> Route:
         def handler(request: Request) -> Response:
-            found = self.ask(reader_of(request), request)
-            return arrow(found) if self.result is None else json(found)
+            reader = reader_of(request)
+
+            def make() -> bytes:
+                found = self.ask(reader, request)
+                return found if isinstance(found, bytes) else msgspec.json.encode(found)
+
+            collector = request.app.state.collector
+            key = f"{id(collector)} {reader.tenant} {request.url.path}?{request.url.query}"
+            data = _KEPT.get(key, collector.writer.taken.inserted_batches, make)
+            kind = MEDIA_TYPE if self.result is None else "application/json"
+            return Response(data, media_type=kind)
 
         def endpoint(request: Request) -> Response:
             return protected(handler, request)
