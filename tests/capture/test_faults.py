@@ -105,6 +105,51 @@ def test_a_client_that_goes_takes_its_capture_with_it(ranks: StartRanks, world: 
     assert left_in_tmp() == before
 
 
+def test_a_second_capture_of_a_rank_that_is_being_captured_is_told_so(
+    ranks: StartRanks, world: Path
+) -> None:
+    ranks(2)
+    with Client() as client:
+        wait_for(lambda: client.ask("status")["agent"]["kineto"]["pollers"] >= 2)
+        client.ask("capture", job="slurm-77", steps=600)
+        while not all(p["state"] == "asked" for p in client.next_line()["processes"]):
+            pass
+        code, result, said = capture(world / "capture")
+    assert code == 1, said
+    assert all("another capture of it is under way" in text for text in reasons(result).values())
+    assert len(reasons(result)) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a name space of its own needs root")
+def test_a_process_with_another_tmp_is_told_so(ranks: StartRanks, world: Path) -> None:
+    """As in a container that shares only the runtime folder."""
+    ranks(0)
+    place = f"{runtime().kineto_folder} {runtime().errand_socket}"
+    script = f"""
+        mount --bind /tmp /mnt && mount -t tmpfs tmpfs /tmp && ln -s /mnt/* /tmp/
+        exec {sys.executable} {RANKS_PROGRAM} {place} 1
+    """
+    inside = subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert inside.stdout is not None and inside.stderr is not None
+        if not inside.stdout.readline():
+            pytest.skip(f"no mount name space: {inside.stderr.read().strip()}")
+        with Client() as client:
+            wait_for(lambda: client.ask("status")["agent"]["kineto"]["pollers"] >= 1)
+        code, result, said = capture(world / "capture")
+    finally:
+        os.killpg(inside.pid, signal.SIGTERM)
+        inside.communicate()
+    assert code == 1, said
+    assert "mount the same one" in reasons(result)[0]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root")
 def test_what_does_not_fit_on_the_disk_stays_where_it_is_and_is_named(
     ranks: StartRanks, world: Path

@@ -102,8 +102,8 @@ def test_no_rank_gets_its_request_after_its_first_step(
 def test_a_process_that_did_no_step_is_as_fast_as_the_others_or_as_its_probe_says() -> None:
     assert Progress(0, 5, 2 * S, 5).step_ns() is None
     assert Progress(7, 5, 7, 9).step_ns() is None
-    assert step_times([None, S], [30 * S, None]) == [S, S]
-    assert step_times([None, None], [30 * S, None]) == [30 * S, S]
+    assert step_times([None, S], [30 * S, None], 2 * S) == [S, S]
+    assert step_times([None, None], [30 * S, None], 2 * S) == [30 * S, 2 * S]
 
 
 def test_a_step_number_fits_into_what_kineto_reads() -> None:

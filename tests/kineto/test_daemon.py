@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import os
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from pilotlight.kineto.endpoint import (
 
 @pytest.fixture
 def endpoint(world: Path) -> Iterator[FolderEndpoint]:
-    opened = FolderEndpoint.open(world / "kineto")
+    opened = FolderEndpoint.open_own(world / "kineto")
     yield opened
     opened.close()
 
@@ -157,7 +158,7 @@ def test_the_name_of_a_killed_daemon_leads_nowhere(world: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
         "from pilotlight.kineto.endpoint import FolderEndpoint\n"
-        "e = FolderEndpoint.open(Path(sys.argv[1])); print('there', flush=True); time.sleep(60)"
+        "e = FolderEndpoint.open_own(Path(sys.argv[1])); print('there', flush=True); time.sleep(60)"
     )
     daemon = subprocess.Popen(
         [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True
@@ -170,8 +171,19 @@ def test_the_name_of_a_killed_daemon_leads_nowhere(world: Path) -> None:
     with pytest.raises(FileNotFoundError):
         made.send()
     made.close()
-    again = FolderEndpoint.open(folder)
+    again = FolderEndpoint.open_own(folder)
     again.close()
+
+
+def test_a_shared_folder_serves_other_users_and_containers(world: Path) -> None:
+    shared = FolderEndpoint.open_shared(world / "kineto")
+    made = PollingClient(shared.folder)
+    assert polled(Daemon(), shared, made) == ""
+    assert not (shared.folder / "dynolog").is_symlink()
+    assert stat.S_IMODE(shared.folder.stat().st_mode) == 0o1777
+    made.close()
+    shared.close()
+    assert not shared.folder.exists()
 
 
 def test_sockets_of_clients_that_are_gone_are_removed(
@@ -186,7 +198,7 @@ def test_sockets_of_clients_that_are_gone_are_removed(
 
 def test_a_folder_too_long_for_the_clients_is_refused(world: Path) -> None:
     with pytest.raises(AgentError, match="too long"):
-        FolderEndpoint.open(world / ("x" * LONGEST_FOLDER_BYTES))
+        FolderEndpoint.open_own(world / ("x" * LONGEST_FOLDER_BYTES))
 
 
 def test_a_job_with_a_daemon_of_its_own_keeps_it(world: Path) -> None:

@@ -22,7 +22,7 @@ from pilotlight.agent.sockets import listen_for_errands
 from pilotlight.agent.threads import threads_of
 from pilotlight.capture.capture import NodeCapture
 from pilotlight.capture.plan import RANK, WORKER, Candidate
-from pilotlight.capture.request import CaptureRequest
+from pilotlight.capture.request import TRACING, CaptureRequest
 from pilotlight.errors import AgentError, NotFound, PilotlightError
 from pilotlight.kineto.daemon import Daemon, Pending, Poller
 from pilotlight.kineto.endpoint import FolderEndpoint, open_abstract, remove_stale_clients
@@ -53,10 +53,10 @@ class Captures:
         place: Runtime,
         jobs: Jobs,
         clients: Clients,
-        takes_abstract_name: bool,
+        is_standing: bool,
     ) -> None:
-        """The abstract name is for a standing agent: one that comes and goes with a job leaves it
-        to whoever else may want it."""
+        """A standing agent also takes the abstract name; one that comes and goes with a job leaves
+        it to whoever else may want it."""
         self.daemon = Daemon()
         self.errands = Errands(selector, listen_for_errands(place))
         self.problems: list[str] = []
@@ -68,8 +68,10 @@ class Captures:
         self._looked_ns = 0
         self._cleaned_ns = 0
         self._starts: dict[int, int | None] = {}
-        self._folder = self._try(lambda: FolderEndpoint.open(place.kineto_folder))
-        self._abstract = self._try(open_abstract) if takes_abstract_name else None
+        is_for_all = is_standing and os.geteuid() == 0
+        opened = FolderEndpoint.open_shared if is_for_all else FolderEndpoint.open_own
+        self._folder = self._try(lambda: opened(place.kineto_folder))
+        self._abstract = self._try(open_abstract) if is_standing else None
         for listener in (self._folder.listener if self._folder else None, self._abstract):
             if listener is not None:
                 selector.register(
@@ -168,7 +170,13 @@ class Captures:
         return self.daemon.pollers.get(pid)
 
     def hand(self, pid: int, pending: Pending) -> bool:
-        return self.daemon.hand(pid, pending)
+        # Kineto says that it is idle for a while after it was asked, and drops what comes then.
+        is_traced = any(
+            target.pid == pid and target.state == TRACING
+            for waiting in self._waiting
+            for target in waiting.capture.targets
+        )
+        return not is_traced and self.daemon.hand(pid, pending)
 
     def take_back(self, pid: int) -> bool:
         return self.daemon.take_back(pid)
@@ -188,6 +196,17 @@ class Captures:
     def is_alive(self, pid: int) -> bool:
         started = self._starts.get(pid)
         return started is not None and process_start_time(pid) == started and not _is_zombie(pid)
+
+    def sees(self, pid: int, folder: Path) -> bool:
+        """Whether that path is the same folder for the process; true if it cannot be known."""
+        try:
+            theirs = Path(f"/proc/{pid}/root{folder}").stat()
+        except FileNotFoundError:
+            return not self.is_alive(pid)
+        except OSError:
+            return True
+        ours = folder.stat()
+        return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
 
     def step_ns(self, pid: int) -> int | None:
         process = self._process(pid)

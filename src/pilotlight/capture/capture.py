@@ -57,6 +57,7 @@ class Node(Protocol):
         answered: Callable[[Mapping[str, object]], None],
     ) -> None: ...
     def is_alive(self, pid: int) -> bool: ...
+    def sees(self, pid: int, folder: Path) -> bool: ...
     def step_ns(self, pid: int) -> int | None: ...
     def steps(self, pid: int) -> int | None: ...
     def stacks(self, pid: int) -> list[dict[str, object]]: ...
@@ -182,6 +183,11 @@ class NodeCapture:
         steps = target.progress.last_steps if target.progress else 0
         if target.facts.get("is_profiled"):
             target.fail("busy: a torch.profiler of its own is running; try again when it is done")
+        elif not self._node.sees(target.pid, self.staging.folder):
+            target.fail(
+                f"it has another {self.staging.folder.parent} than the agent (a container):"
+                " mount the same one in both"
+            )
         elif has_jax and not steps:
             target.how = XSPACE
         elif self._node.poller(target.pid) is not None:
@@ -199,7 +205,10 @@ class NodeCapture:
     def _plan(self, asked: list[Target], now_ns: int) -> None:
         seen_ns = [t.progress.step_ns() if t.progress is not None else None for t in asked]
         known_ns = [self._node.step_ns(target.pid) for target in asked]
-        for target, step_ns in zip(asked, plan.step_times(seen_ns, known_ns), strict=True):
+        elapsed_ns = now_ns - self._began_ns
+        for target, step_ns in zip(
+            asked, plan.step_times(seen_ns, known_ns, elapsed_ns), strict=True
+        ):
             target.step_ns = step_ns
         pollers = [self._node.poller(target.pid) for target in asked if target.how == KINETO]
         polls = [(p.polled_ns, p.period_ns) for p in pollers if p is not None]
@@ -244,7 +253,7 @@ class NodeCapture:
             target.advanced_ns = max(target.advanced_ns, target.handed_ns)
 
         if not self._node.hand(target.pid, Pending(text, handed)):
-            target.fail("busy: another capture of it waits for its turn")
+            target.fail("busy: another capture of it is under way")
 
     def _ask_xspace(self, target: Target, window: Span) -> None:
         target.file = self.staging.folder / f"{target.title}.xplane.pb"

@@ -12,7 +12,6 @@ RANK, MAIN, LAUNCHER, WORKER = "rank", "main", "launcher", "worker"
 # one that is under way.
 _STEPS_BEFORE = 2
 _SHORTEST_STEP_NS = 10_000
-_USUAL_STEP_NS = 1_000_000_000
 # Kineto's numbers are of 32 bits.
 _LAST_STEP = (1 << 31) - 1_000_000
 
@@ -111,12 +110,14 @@ class Progress:
         return max(_SHORTEST_STEP_NS, elapsed_ns // (done + 1 if done < 3 else done))
 
 
-def step_times(seen_ns: Sequence[int | None], known_ns: Sequence[int | None]) -> list[int]:
+def step_times(
+    seen_ns: Sequence[int | None], known_ns: Sequence[int | None], elapsed_ns: int
+) -> list[int]:
     """Of each process: what was seen of it, else of the others, which do the same steps, else what
-    its probe has known before."""
+    its probe has known before, else the time in which it did none."""
     of_all = min((ns for ns in seen_ns if ns), default=None)
     return [
-        max(_SHORTEST_STEP_NS, seen or of_all or known or _USUAL_STEP_NS)
+        max(_SHORTEST_STEP_NS, seen or of_all or known or elapsed_ns)
         for seen, known in zip(seen_ns, known_ns, strict=True)
     ]
 

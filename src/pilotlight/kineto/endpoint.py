@@ -24,19 +24,37 @@ LONGEST_FOLDER_BYTES = _LONGEST_ADDRESS_BYTES - len(f"/{_CLIENT_PREFIX}") - _UUI
 
 @dataclass
 class FolderEndpoint:
-    """A socket in a folder. Its name is a link that leads nowhere once this process is gone.
-
-    A client that finds a name without a listener tries for ten seconds and keeps its process from
-    exiting; one that finds no name goes on at once. A killed agent cannot remove its socket, but
-    /proc/PID goes with it.
-    """
+    """A socket in a folder."""
 
     folder: Path
     listener: socket.socket
     _handle: int
 
     @classmethod
-    def open(cls, folder: Path) -> FolderEndpoint:
+    def open_own(cls, folder: Path) -> FolderEndpoint:
+        """For this user. Its name is a link that leads nowhere once this process is gone.
+
+        A client that finds a name without a listener tries for ten seconds and keeps its process
+        from exiting; one that finds no name goes on at once. A killed agent cannot remove its
+        socket, but /proc/PID goes with it.
+        """
+        made = cls._bind(folder, 0o700, f"{NAME}.sock")
+        link = f"/proc/{os.getpid()}/fd/{made._handle}/{NAME}.sock"
+        try:
+            (folder / NAME).symlink_to(link)
+        except OSError as error:
+            made.close()
+            raise AgentError(f"{folder / NAME}: {error.strerror}") from None
+        return made
+
+    @classmethod
+    def open_shared(cls, folder: Path) -> FolderEndpoint:
+        """For all users and for containers, whose /proc is another. After a kill whoever keeps the
+        agent running has ten seconds before an exiting job notices."""
+        return cls._bind(folder, 0o1777, NAME)
+
+    @classmethod
+    def _bind(cls, folder: Path, mode: int, name: str) -> FolderEndpoint:
         if len(os.fsencode(folder)) > LONGEST_FOLDER_BYTES:
             raise AgentError(
                 f"{folder}: longer than {LONGEST_FOLDER_BYTES} bytes, too long for Kineto's sockets"
@@ -45,13 +63,12 @@ class FolderEndpoint:
         handle = -1
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(mode)
             handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             for stale in (folder / NAME, folder / f"{NAME}.sock"):
                 stale.unlink(missing_ok=True)
-            listener.bind(str(folder / f"{NAME}.sock"))
-            (folder / f"{NAME}.sock").chmod(0o666)
-            link = f"/proc/{os.getpid()}/fd/{handle}/{NAME}.sock"
-            (folder / NAME).symlink_to(link)
+            listener.bind(str(folder / name))
+            (folder / name).chmod(0o666)
         except OSError as error:
             listener.close()
             if handle >= 0:
