@@ -35,6 +35,39 @@ for step in range(1_000_000):
         forgetful()
 """
 
+SPAWN = """
+import os, time
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.utils.data import DataLoader
+
+def main(rank, port):
+    # What a program does that starts its ranks itself; its loader's workers inherit it.
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    data = torch.randn(1 << 20, 8)
+    loader = DataLoader(data, 8, num_workers=1, multiprocessing_context="spawn")
+    for step, batch in enumerate(loader):
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+        time.sleep(0.02)
+        if step == 20 and rank == 0:
+            print("ready", flush=True)
+
+if __name__ == "__main__":
+    import socket
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mp.spawn(main, (port,), nprocs=2)
+"""
+
 SINGLE = """
 import time
 import torch

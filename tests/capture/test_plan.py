@@ -43,6 +43,12 @@ def test_launchers_and_workers_are_told_from_ranks() -> None:
     assert roles_of(JOB) == {10: LAUNCHER, 20: RANK, 21: RANK, 30: WORKER}
 
 
+def test_the_helpers_of_a_rank_are_no_ranks_though_they_inherit_its_number() -> None:
+    job = (*JOB, rank(40, 0, 20, 10, 1))
+    assert roles_of(job)[40] == WORKER
+    assert roles_of(job)[20] == RANK
+
+
 def test_only_ranks_are_asked_where_there_are_any() -> None:
     assert [c.candidate.pid for c in choose(JOB, ()) if c.reason is None] == [20, 21]
     assert all(c.reason for c in choose(JOB, ()) if c.role != RANK)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from capture_jobs import SINGLE, TRAIN, RunningJob, left_in_tmp
+from capture_jobs import SINGLE, SPAWN, TRAIN, RunningJob, left_in_tmp
 
 from pilotlight.capture.manifest import read_capture
 from pilotlight.trace.reader import read_traces
@@ -84,6 +84,23 @@ def test_the_same_steps_of_all_ranks_come_in_one_folder(world: Path) -> None:
             text=True,
         ).stdout
     )
+
+
+def test_ranks_that_a_program_spawns_are_told_from_their_loaders_workers(world: Path) -> None:
+    job = RunningJob(world, "spawn", SPAWN, sys.executable, "PROGRAM")
+    try:
+        code, result, said = job.capture("--steps", "2")
+    finally:
+        job.stop()
+    assert code == 0, said
+    found = [p["answered"] for p in result["processes"]]
+    asked = [(p["role"], p["rank"], p["world_size"]) for p in found if p["state"] == "done"]
+    assert asked == [("rank", 0, 2), ("rank", 1, 2)]
+    assert result["same_steps"] is True
+    left = sorted(p["role"] for p in found if p["state"] == "left out")
+    # The program itself, a worker of each rank, and multiprocessing's own tracker.
+    assert left[:3] == ["launcher", "worker", "worker"]
+    assert set(left) == {"launcher", "worker"}
 
 
 def test_a_hung_job_is_explained_from_outside(world: Path) -> None:

@@ -61,8 +61,8 @@ def test_a_configuration_is_handed_out_once(
     endpoint: FolderEndpoint, client: PollingClient
 ) -> None:
     daemon, handed = Daemon(), []
-    assert daemon.hand(os.getpid(), Pending("A=1\n", handed.append))
-    assert not daemon.hand(os.getpid(), Pending("B=1\n", handed.append))
+    assert daemon.hand(os.getpid(), Pending(lambda: "A=1\n", handed.append))
+    assert not daemon.hand(os.getpid(), Pending(lambda: "B=1\n", handed.append))
     assert polled(daemon, endpoint, client) == "A=1\n"
     assert polled(daemon, endpoint, client) == ""
     assert handed == [os.getpid()]
@@ -72,7 +72,7 @@ def test_a_busy_process_gets_nothing_until_it_is_idle(
     endpoint: FolderEndpoint, client: PollingClient
 ) -> None:
     daemon = Daemon()
-    daemon.hand(os.getpid(), Pending("A=1\n", lambda _: None))
+    daemon.hand(os.getpid(), Pending(lambda: "A=1\n", lambda _: None))
     for busy in (0, 1):
         client.wanted = busy
         assert polled(daemon, endpoint, client) == ""
@@ -84,7 +84,7 @@ def test_what_was_taken_back_is_not_handed_out(
     endpoint: FolderEndpoint, client: PollingClient
 ) -> None:
     daemon = Daemon()
-    daemon.hand(os.getpid(), Pending("A=1\n", lambda _: None))
+    daemon.hand(os.getpid(), Pending(lambda: "A=1\n", lambda _: None))
     assert daemon.take_back(os.getpid())
     assert polled(daemon, endpoint, client) == ""
     assert not daemon.take_back(os.getpid())

@@ -33,6 +33,7 @@ _FOLLOW_NS = _SECOND_NS
 _MARGIN_NS = _SECOND_NS
 # Kineto's own loop looks once a second whether it is time, and warms up for one.
 _BEFORE_SPAN_NS = 3 * _SECOND_NS
+_KINETO_NOTICE_MS = 2200
 _POLL_PATIENCE_NS = 13 * _SECOND_NS
 _STUCK_NS = 10 * _SECOND_NS
 _STUCK_STEPS = 8
@@ -244,15 +245,18 @@ class NodeCapture:
         own_pid = poller.own_pid if poller else target.pid
         asked_for = self.staging.folder / f"{target.title}.json"
         target.file = Path(file_of(asked_for, own_pid))
-        text = trace_configuration(asked_for, window, self.request.options, self.number)
         target.state = WAITING
+
+        def write() -> str:
+            now = _not_past(window)
+            return trace_configuration(asked_for, now, self.request.options, self.number)
 
         def handed(_: int) -> None:
             target.state = TRACING
             target.handed_ns = time.monotonic_ns()
             target.advanced_ns = max(target.advanced_ns, target.handed_ns)
 
-        if not self._node.hand(target.pid, Pending(text, handed)):
+        if not self._node.hand(target.pid, Pending(write, handed)):
             target.fail("busy: another capture of it is under way")
 
     def _ask_xspace(self, target: Target, window: Span) -> None:
@@ -385,3 +389,11 @@ class NodeCapture:
 
         errand = {"do": "flight_recorder", "file": str(file)}
         self._node.ask(target.pid, errand, _FLIGHT_RECORDER_NS, answered)
+
+
+def _not_past(window: Steps | Span) -> Steps | Span:
+    """For a process that polls late: Kineto does not begin at a time that has passed."""
+    if isinstance(window, Steps):
+        return window
+    earliest_ms = time.time_ns() // 1_000_000 + _KINETO_NOTICE_MS
+    return Span(max(window.start_ms, earliest_ms), window.duration_ms)

@@ -42,10 +42,15 @@ def prepare(folder: Path) -> None:
 
 def collect(answers: Sequence[Answered], folder: Path) -> list[Collected]:
     """What cannot be brought stays where it is, and its problem says so."""
-    return [_collect(answered, folder) for answered in answers]
+    titles = [f"rank{a.rank}" if a.rank is not None else f"pid{a.pid}" for a in answers]
+    done = [title for a, title in zip(answers, titles, strict=True) if a.state == DONE]
+    return [
+        _collect(answered, folder, title if done.count(title) < 2 else f"{title}-{answered.pid}")
+        for answered, title in zip(answers, titles, strict=True)
+    ]
 
 
-def _collect(answered: Answered, folder: Path) -> Collected:
+def _collect(answered: Answered, folder: Path, title: str) -> Collected:
     problems = []
     for source in (answered.stacks, answered.flight_recorder):
         if source is not None:
@@ -55,7 +60,6 @@ def _collect(answered: Answered, folder: Path) -> Collected:
                 problems.append(_problem(source, error))
     file = None
     if answered.state == DONE and answered.file is not None:
-        title = f"rank{answered.rank}" if answered.rank is not None else f"pid{answered.pid}"
         name = f"{title}.json.gz" if answered.how == KINETO else f"{title}.xplane.pb"
         try:
             if answered.how == KINETO:

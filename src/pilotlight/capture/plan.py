@@ -58,13 +58,17 @@ def choose(candidates: Sequence[Candidate], ranks: Collection[int]) -> list[Choi
 def roles_of(candidates: Sequence[Candidate]) -> dict[int, str]:
     """A launcher is above a rank; a worker below a rank or a main process."""
     by_pid = {candidate.pid: candidate for candidate in candidates}
-    ranks = {c.pid for c in candidates if c.said_role == RANK}
+    said = {c.pid for c in candidates if c.said_role == RANK}
+    # The helpers of a rank inherit its environment, and with it what makes them look like one.
+    ranks = {pid for pid in said if not said & set(by_pid[pid].ancestors)}
     above_ranks = {above for pid in ranks for above in by_pid[pid].ancestors}
     roles = {}
     for candidate in candidates:
         below_other = any(above in by_pid for above in candidate.ancestors)
         if candidate.pid in ranks:
             roles[candidate.pid] = RANK
+        elif candidate.pid in said:
+            roles[candidate.pid] = WORKER
         elif candidate.pid in above_ranks or (ranks and candidate.said_role == MAIN):
             roles[candidate.pid] = LAUNCHER if candidate.pid in above_ranks else MAIN
         elif candidate.said_role == WORKER or below_other:

@@ -235,6 +235,8 @@ def summary_lines(ranks: Sequence[RankSummary]) -> list[str]:
 def _line(process: Captured) -> str:
     answered = process.answered
     who = f"rank {answered.rank}" if answered.rank is not None else answered.role or "process"
+    if answered.state == LEFT_OUT and answered.role != "rank":
+        who = answered.role
     head = f"{who:<9} pid {answered.pid:<8} {answered.state}"
     if process.file is None:
         return f"{head}: {answered.reason}" if answered.reason else head

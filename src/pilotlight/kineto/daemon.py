@@ -39,9 +39,9 @@ class Poller:
 
 @dataclass
 class Pending:
-    """A configuration that waits for its process to poll; `handed` hears of it."""
+    """A configuration that waits for its process to poll, written then; `handed` hears of it."""
 
-    text: str
+    write: Callable[[], str]
     handed: Callable[[int], None]
 
 
@@ -127,7 +127,7 @@ class Daemon:
             return ""
         pending = self._pending.pop(pid)
         pending.handed(pid)
-        return pending.text
+        return pending.write()
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
