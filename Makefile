@@ -44,7 +44,7 @@ demo: setup ## record a real training job and show its report
 bench: setup ## every benchmark, and a table of the bars
 	$(BIN)/python bench/all.py
 
-fuzz: setup ## the segment reader under a coverage-guided fuzzer, for ten minutes
+fuzz: setup ## segments and traces under coverage-guided fuzzers, ten minutes for each reader
 	sh scripts/fuzz 600
 
 screenshots: setup ## pictures of every page into docs/screens

@@ -18,6 +18,8 @@ from pilotlight.trace.block import GZIP_MAGIC, BlockFile, Source, Truncated, ahe
 from pilotlight.trace.captured import captured_files, is_capture, placed
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.memory import available_bytes
+from pilotlight.trace.ncu import SUFFIX as NCU_SUFFIX
+from pilotlight.trace.ncu import looks_like_ncu, read_ncu
 from pilotlight.trace.nsys import is_nsys, read_nsys
 from pilotlight.trace.perfetto import SUFFIXES as PERFETTO_SUFFIXES
 from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
@@ -144,6 +146,8 @@ def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
     try:
         if looks_like_perfetto(first):
             traces = read_perfetto(blocks, name)
+        elif name.endswith(NCU_SUFFIX) or looks_like_ncu(first[:4096]):
+            traces = (read_ncu(blocks, name),)
         else:
             traces = (read_kineto(blocks, name),)
     except FormatError:

@@ -1,0 +1,27 @@
+"""The readers in Python under their fuzzer for a short while; `make fuzz` runs it for long."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUNS = 1500
+FUZZER = Path(__file__).with_name("fuzz_readers.py")
+
+
+@pytest.mark.parametrize("reader", ["perfetto", "xplane", "ncu", "flight_recorder"])
+def test_any_bytes_are_read_or_refused(tmp_path: Path, reader: str) -> None:
+    pytest.importorskip("atheris")
+    done = subprocess.run(
+        [sys.executable, str(FUZZER), reader, f"-runs={RUNS}", "-max_len=2048", "-timeout=20",
+         f"-artifact_prefix={tmp_path}/", str(tmp_path)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert f"Done {RUNS} runs" in done.stderr
+    covered = re.search(r"DONE\s+cov: (\d+)", done.stderr)
+    assert covered is not None and int(covered[1]) > 5, "nothing of the reader is instrumented"
