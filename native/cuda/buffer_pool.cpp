@@ -37,8 +37,15 @@ void BufferPool::request(bool must_give, uint8_t** data, size_t* bytes) noexcept
   if (!must_give) return;
   auto* overflow = static_cast<Overflow*>(calloc(1, sizeof(Overflow)));
   if (overflow == nullptr) return;
-  *data = overflow->data;
-  *bytes = kOverflowBytes;
+  for (auto& place : overflows_out_) {
+    Overflow* nothing = nullptr;
+    if (place.compare_exchange_strong(nothing, overflow)) {
+      *data = overflow->data;
+      *bytes = kOverflowBytes;
+      return;
+    }
+  }
+  free(overflow);
 }
 
 bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
@@ -55,6 +62,15 @@ bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
     return true;
   }
   auto* overflow = reinterpret_cast<Overflow*>(data - offsetof(Overflow, data));
+  bool is_ours = false;
+  for (auto& place : overflows_out_) {
+    Overflow* expected = overflow;
+    if (place.compare_exchange_strong(expected, nullptr)) {
+      is_ours = true;
+      break;
+    }
+  }
+  if (!is_ours) return false;
   overflow->context = context;
   overflow->stream = stream;
   overflow->valid_bytes = valid_bytes < kOverflowBytes ? valid_bytes : kOverflowBytes;

@@ -26,6 +26,7 @@ class BufferPool {
   static constexpr size_t kOverflowBytes = 16 * 1024;
   static constexpr uint32_t kOverflow = ~0u;
   static constexpr uint32_t kReady = 8;  // touched beforehand
+  static constexpr uint32_t kOverflows = 1024;
 
   // False: no memory.
   bool open() noexcept;
@@ -66,6 +67,8 @@ class BufferPool {
   std::atomic<uint64_t> turns_{0};
   std::atomic<uint64_t> exhausted_{0};
   std::atomic<Overflow*> overflows_{nullptr};
+  // Those that are out: another tool's buffer must not be taken for one of ours.
+  std::atomic<Overflow*> overflows_out_[kOverflows] = {};
 };
 
 }  // namespace pilotlight::cupti

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <new>
 
+#include "cuda/neighbours.h"
+
 namespace pilotlight::cupti {
 namespace {
 
@@ -206,7 +208,8 @@ void Collector::release(bool teardown) noexcept {
   api_->mark("gpu/window", 10, kMarkNothing);
   set_records(false, false);
   if (has_graphs_) library_.disable(kGraphTrace);
-  library_.flush(0);
+  // All of them: whoever comes next would get those that are still out.
+  library_.flush(kFlushForced);
   if (teardown) {
     // The safe place for cuptiFinalize is the end of a CUDA call: see callback().
     finalize_.store(true, std::memory_order_release);
@@ -428,6 +431,7 @@ void Collector::end_window(int64_t now_ns) noexcept {
 
 void Collector::second(int64_t now_ns) noexcept {
   next_second_ns_ = now_ns + kSecondNs;
+  watch_neighbours();
   pthread_mutex_lock(&lock_);
   if (holds_.load(std::memory_order_relaxed)) {
     library_.flush(0);

@@ -4,9 +4,9 @@
 namespace pilotlight::cupti {
 
 // Before version 13.3 CUPTI has one subscriber a process, and who comes second is refused. So the
-// calls with which PyTorch's profiler and others take and leave CUPTI are led past us first: their
-// entries in the tables of imported functions are replaced. Libraries loaded later are found on the
-// next call, once a second.
+// calls by which PyTorch's profiler and others take and leave CUPTI are led past us first: their
+// entries in the callers' tables of imported functions are replaced. Who looks the functions up by
+// dlsym is not seen. Called again and again: libraries may be loaded at any time.
 void watch_neighbours() noexcept;
 
 }  // namespace pilotlight::cupti

@@ -1,0 +1,178 @@
+"""What goes wrong on GPU nodes: the job goes on, and the recording says what is missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.gpu.conftest import RunGpuJob
+
+_LAUNCHES = """
+gpu = Gpu()
+for _ in range({count}):
+    gpu.kernel("gemm", 1000)
+gpu.sync()
+print("done")
+"""
+_HUNDRED = _LAUNCHES.format(count=100)
+
+
+@pytest.mark.parametrize(
+    ("trap", "said"),
+    [
+        ("taken", "CUPTI is in use by another tool"),
+        ("privileges", "cuptiSubscribe failed with 35 (no permission)"),
+        ("no_driver", "cuptiSubscribe failed with 15"),
+        ("no_clock", "no device records: CUPTI tells no time"),
+        ("no_kernels", "no kernel records: cuptiActivityEnable failed with 14"),
+    ],
+)
+def test_the_job_goes_on_and_the_recording_says_why(
+    gpu_job: RunGpuJob, trap: str, said: str
+) -> None:
+    done = gpu_job(_HUNDRED, PILOTLIGHT_SIM_TRAPS=trap)
+    assert (done.code, done.out.strip()) == (0, "done"), done.err
+    assert f"gpu/missing: {said}" in done.rows("marks")
+
+
+def test_without_libcupti_there_are_no_records_and_a_reason(
+    gpu_job: RunGpuJob, tmp_path: Path
+) -> None:
+    done = gpu_job(_HUNDRED, cupti=None, PILOTLIGHT_CUPTI=str(tmp_path / "none.so"))
+    assert done.out.strip() == "done"
+    assert any(
+        name.startswith("gpu/missing: libcupti was not found") for name in done.rows("marks")
+    )
+
+
+def test_zero_and_disordered_timestamps_are_counted(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(_LAUNCHES.format(count=999), PILOTLIGHT_SIM_TRAPS="zero_timestamps,out_of_order")
+    # 999 kernels and a wait: every hundredth has no time, every fiftieth ends before it begins.
+    assert done.last("gpu/zero_timestamps") == 10
+    assert (done.last("gpu/out_of_order") or 0) >= 20
+    assert sum(done.rows("activities").values()) == 990
+
+
+def test_what_cupti_drops_is_counted_exactly(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(_LAUNCHES.format(count=4_999), PILOTLIGHT_SIM_TRAPS="drop")
+    assert done.last("gpu/lost_by_cupti") == 5
+    assert sum(done.rows("activities").values()) == 4_995
+
+
+def test_a_clock_that_is_set_is_counted_and_followed(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import time\ngpu = Gpu()\n"
+        "for _ in range(300): gpu.kernel('gemm', 1000); time.sleep(0.01)\n",
+        PILOTLIGHT_SIM_CLOCK_JUMP_AFTER="1",
+    )
+    assert done.last("gpu/clock_jumps") == 1
+    activities, launches = (done.recording.detail(name) for name in ("activities", "launches"))
+    # After the jump of a minute kernels are again where they were launched.
+    assert abs(int(activities["start_ns"].max()) - int(launches["start_ns"].max())) < 2e9
+
+
+def test_an_exit_does_not_hang_on_a_device_that_does_not_answer(gpu_job: RunGpuJob) -> None:
+    begun = time.monotonic()
+    done = gpu_job(_HUNDRED, PILOTLIGHT_SIM_TRAPS="hang_flush")
+    assert (done.code, done.out.strip()) == (0, "done")
+    assert time.monotonic() - begun < 20
+
+
+def test_13_0_is_not_asked_to_disable_kernel_records(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import time\ngpu = Gpu()\n"
+        "for _ in range(200): gpu.kernel('gemm', 1000); time.sleep(0.01)\nprint('done')\n",
+        cupti=130000,
+        PILOTLIGHT_GPU="auto",
+        PILOTLIGHT_GPU_PERIOD="0.1",
+    )
+    # The simulated one ends the process where the real one deadlocks.
+    assert done.out.strip() == "done", done.err
+    assert done.rows("activities")["gemm"] == 200
+
+
+def test_a_forked_child_leaves_cupti_alone(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import os\ngpu = Gpu()\ngpu.kernel('gemm', 1000)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n    import time; time.sleep(1.5); os._exit(7)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\ngpu.kernel('gemm', 1000)\n"
+    )
+    assert done.out.strip() == "7", done.err
+    assert done.rows("activities")["gemm"] == 2
+
+
+def test_a_destroyed_context_and_a_reset_device_lose_nothing(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import ctypes\ngpu = Gpu()\nfor _ in range(50): gpu.kernel('before', 1000)\n"
+        "gpu.library.cuDevicePrimaryCtxReset_v2(0)\n"
+        "again = Gpu()\nfor _ in range(50): again.kernel('after', 1000)\nagain.sync()\n"
+    )
+    assert done.code == 0, done.err
+    found = done.rows("activities")
+    assert (found["before"], found["after"]) == (50, 50)
+
+
+def test_a_gpu_that_falls_off_the_bus_ends_nothing_but_its_launches(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "gpu = Gpu()\n"
+        "try:\n"
+        "    for _ in range(500): gpu.kernel('gemm', 1000)\n"
+        "except RuntimeError as error:\n    print(error)\n",
+        PILOTLIGHT_SIM_LOST_AFTER="200",
+    )
+    assert done.out.strip() == "cuLaunchKernel failed with 719"
+    assert done.rows("activities")["gemm"] == 200
+
+
+def test_names_of_4_kb_are_cut_and_a_great_many_share_one(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "gpu = Gpu()\ngpu.kernel('k' * 4096, 100)\n"
+        "for number in range(20_000): gpu.kernel(f'kernel_{number}', 1)\n",
+        timeout=120,
+    )
+    found = done.rows("activities")
+    assert found["k" * 1024] == 1
+    assert 0 < found["(other kernels)"] == done.last("gpu/names_shared")
+    assert sum(found.values()) == 20_001
+
+
+def test_a_program_killed_in_the_middle_leaves_what_it_published(
+    gpu_job: RunGpuJob, simulator: Path
+) -> None:
+    done = gpu_job(
+        "import os, time\ngpu = Gpu()\n"
+        "for _ in range(150): gpu.kernel('gemm', 1000); time.sleep(0.01)\nos.kill(os.getpid(), 9)\n"
+    )
+    assert done.code == -signal.SIGKILL
+    assert 50 < done.rows("activities")["gemm"] <= 150
+
+
+def test_the_simulator_is_strict(simulator: Path, tmp_path: Path) -> None:
+    """A double that forgives proves nothing: a CUDA call in a callback ends the process."""
+    program = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+cupti = ctypes.CDLL("libcupti.so.12")
+kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
+hear = kind(lambda *_: cuda.cuCtxSynchronize() and None)
+cuda.cuInit(0)
+subscriber = ctypes.c_void_p()
+assert cupti.cuptiSubscribe(ctypes.byref(subscriber), hear, None) == 0
+assert cupti.cuptiSubscribe(ctypes.byref(ctypes.c_void_p()), hear, None) == 39
+cupti.cuptiEnableCallback(1, subscriber, 1, 17)
+cuda.cuCtxSynchronize()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "LD_LIBRARY_PATH": f"{simulator}/lib:{simulator}/cupti-28"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGABRT
+    assert "gpu_sim: illegal: a CUDA call inside a CUPTI callback" in done.stderr
