@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ring/clock.h"
+#include "provider/host_clock.h"
 
 namespace pilotlight::nccl {
 namespace {
@@ -26,6 +26,7 @@ constexpr uint32_t kMostKernelEvents = 20000;  // a second
 constexpr int kFirstCheap = 22602, kFirstDear = 23100;
 
 const ProviderApi* probe = nullptr;
+HostClock host_clock;
 Events events;
 Context contexts[kMaxContexts];
 std::atomic<uint64_t> correlations{0};
@@ -278,20 +279,6 @@ void give_up_now_and_then() noexcept {
   if (now >= due && due_ns.compare_exchange_strong(due, now + kSecond)) give_up(nullptr);
 }
 
-// How fast ticks go, from now and the time of the first communicator.
-struct Pace {
-  std::atomic<int64_t> since_ns{0};
-  uint64_t since_ticks = 0;
-
-  double ticks_a_ns(int64_t now, uint64_t ticks) const noexcept {
-    int64_t elapsed_ns = now - since_ns.load(std::memory_order_acquire);
-    return elapsed_ns > 0
-               ? static_cast<double>(ticks - since_ticks) / static_cast<double>(elapsed_ns)
-               : 1;
-  }
-};
-Pace pace;
-
 // When the GPU's clock showed that time, in ticks: the smallest difference ever seen between the
 // two clocks is closest to the true one.
 uint64_t ticks_of_gpu(Context* context, uint64_t gpu_ns, uint64_t seen_ticks) noexcept {
@@ -302,11 +289,8 @@ uint64_t ticks_of_gpu(Context* context, uint64_t gpu_ns, uint64_t seen_ticks) no
                                   best, difference, std::memory_order_relaxed)) {
   }
   if (difference < best) best = difference;
-  int64_t late_ns = difference - best;
-  RingWriter* ring = probe->ring();
-  if (ring == nullptr || late_ns <= 0) return seen_ticks;
-  double late_ticks = static_cast<double>(late_ns) * pace.ticks_a_ns(now, seen_ticks);
-  return seen_ticks - static_cast<uint64_t>(late_ticks);
+  uint64_t ticks = host_clock.ticks_at(static_cast<int64_t>(gpu_ns) + best);
+  return ticks != 0 ? ticks : seen_ticks;
 }
 
 void see_kernel(Event* channel, uint64_t gpu_ns, bool is_end) noexcept {
@@ -454,10 +438,7 @@ Context* open_context(int version, int* mask, const char* name, uint64_t hash, i
       context.sent[peer].store(0, std::memory_order_relaxed);
       context.received[peer].store(0, std::memory_order_relaxed);
     }
-    if (pace.since_ns.load(std::memory_order_relaxed) == 0) {
-      pace.since_ticks = ticks_now();
-      pace.since_ns.store(now_ns(), std::memory_order_release);
-    }
+    if (RingWriter* ring = probe->ring(); ring != nullptr) host_clock.open(ring->clock());
     update_mask(&context);
     return &context;
   }
