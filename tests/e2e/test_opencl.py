@@ -42,7 +42,7 @@ def test_our_idea_of_the_table_is_that_of_khronos_headers() -> None:
 def test_every_command_of_a_c_program_is_recorded_with_the_times_of_the_device(
     world: Path, program: str
 ) -> None:
-    recording, said = record(world, [program], LAYERED)
+    recording, said = record(world, [program], {})
     assert said == "8 1\n"
     done = rows(recording, "activities")
     names = [str(row["name"]) for row in done]
@@ -64,7 +64,7 @@ def test_every_command_of_a_c_program_is_recorded_with_the_times_of_the_device(
 def test_an_activity_begins_after_its_launch_and_they_share_a_correlation(
     world: Path, program: str
 ) -> None:
-    recording, _ = record(world, [program], LAYERED)
+    recording, _ = record(world, [program], {})
     calls = {row["correlation"]: row for row in rows(recording, "launches")}
     done = rows(recording, "activities")
     assert len(calls) == len(done) == 18
@@ -80,7 +80,7 @@ def test_an_activity_begins_after_its_launch_and_they_share_a_correlation(
 
 
 def test_each_queue_is_a_track_of_its_device(world: Path, program: str) -> None:
-    recording, _ = record(world, [program], LAYERED)
+    recording, _ = record(world, [program], {})
     tracks = recording.detail("tracks")
     assert tracks.rows == 2 and len(set(tracks["stream"].tolist())) == 2
     assert set(tracks["device"].tolist()) == {0}
@@ -91,7 +91,7 @@ def test_each_queue_is_a_track_of_its_device(world: Path, program: str) -> None:
 
 
 def test_waiting_for_the_device_is_a_span(world: Path, program: str) -> None:
-    recording, _ = record(world, [program], LAYERED)
+    recording, _ = record(world, [program], {})
     waits = [row for row in rows(recording, "spans") if row["kind"] == SpanKind.SYNC]
     names = [str(row["name"]) for row in waits]
     assert names.count("clWaitForEvents") == names.count("clFinish") == 3
@@ -116,7 +116,7 @@ cl.enqueue_copy(queue, a, memory)
 queue.finish()
 assert a[0] == 32
 """
-    recording, _ = record(world, [sys.executable, "-W", "ignore", "-c", code], LAYERED)
+    recording, _ = record(world, [sys.executable, "-W", "ignore", "-c", code], {})
     kernels = [row for row in rows(recording, "activities") if row["name"] == "twice"]
     assert len(kernels) == 5 and {row["kind"] for row in kernels} == {KERNEL}
     copies = [row for row in rows(recording, "activities") if row["kind"] == COPY]
@@ -128,7 +128,7 @@ assert a[0] == 32
 
 
 def test_many_commands_at_once_are_all_there_or_counted(world: Path, program: str) -> None:
-    recording, _ = record(world, [program, "60"], LAYERED)
+    recording, _ = record(world, [program, "60"], {})
     told = [row for row in rows(recording, "counters") if str(row["name"]).startswith("opencl/")]
     assert len(rows(recording, "activities")) == 360 and told == []
 

@@ -10,6 +10,10 @@ PROVIDERS = (
     ("CUDA_INJECTION64_PATH", "libpilotlight_cuda.so"),
     ("NVTX_INJECTION64_PATH", "libpilotlight_nvtx.so"),
 )
+# The same, but one that the user has chosen stays alone: NCCL could not have both.
+PLUGINS = (("NCCL_PROFILER_PLUGIN", "libnccl-profiler-pilotlight.so"),)
+# A variable that names several.
+LAYERS = (("OPENCL_LAYERS", "libpilotlight_opencl.so"),)
 CHAIN = "PILOTLIGHT_CHAIN_"
 
 
@@ -32,4 +36,12 @@ def provider_environment(environment: Mapping[str, str], folder: Path) -> dict[s
         # A run inside a run finds our own library there.
         if earlier and Path(earlier).name != name:
             added[CHAIN + variable] = earlier
+    for variable, name in PLUGINS:
+        if (folder / name).exists() and not environment.get(variable):
+            added[variable] = str(folder / name)
+    for variable, name in LAYERS:
+        others = [path for path in environment.get(variable, "").split(":") if path]
+        if (folder / name).exists():
+            kept = [path for path in others if Path(path).name != name]
+            added[variable] = ":".join([*kept, str(folder / name)])
     return added
