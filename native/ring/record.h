@@ -67,8 +67,8 @@ enum class ActivityKind : uint8_t {
   kFree = 8,
 };
 
-// In the flags of an Activity: its detail is not of a graph but (ns from queued to submitted) << 32 |
-// (ns from submitted to its start), each at most 2^32 - 1.
+// In the flags of an Activity: its detail is not of a graph but (ns from queued to submitted) << 32
+// | (ns from submitted to its start), each at most 2^32 - 1.
 constexpr uint8_t kActivityDelays = 1;
 
 enum class ProcessMark : uint32_t {
