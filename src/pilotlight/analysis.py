@@ -5,19 +5,33 @@ from __future__ import annotations
 import dataclasses
 import html
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pilotlight.errors import UsageError
-from pilotlight.insights.breakdown import Breakdown, kernel_times
+from pilotlight.insights.breakdown import Breakdown, category_times, kernel_times
 from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
+from pilotlight.insights.communication import clocks, group_communication, rank_communication
+from pilotlight.insights.critical_path import PathPart, critical_path
+from pilotlight.insights.finding import Finding
+from pilotlight.insights.host_windows import windows_of
 from pilotlight.insights.job import Job, job_of
-from pilotlight.insights.verdicts import Diagnosis
+from pilotlight.insights.launches import launches
+from pilotlight.insights.memory_use import memory_use
+from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
+from pilotlight.insights.ownership import module_times, operator_times
+from pilotlight.insights.pricing import MAX_SPANS
+from pilotlight.insights.rank import RankView
+from pilotlight.insights.recorded_graph import recorded_graph
+from pilotlight.insights.verdicts import Diagnosis, shown
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.reader import read_traces
 
-TABLES = ("findings", "ranks", "steps", "kernels")
+TABLES = (
+    "findings", "ranks", "steps", "kernels", "categories", "modules", "operators", "launches",
+    "communication", "groups", "clocks", "memory", "critical_path",
+)  # fmt: skip
 _STYLE = "font:14px system-ui;max-width:70em;border-collapse:collapse"
 
 
@@ -32,17 +46,19 @@ class Analysis:
     def table(self, name: str) -> list[dict[str, Any]]:
         """Rows of a table as dictionaries with the same keys."""
         if name == "findings":
-            return [dataclasses.asdict(finding) for finding in self.diagnosis.findings]
+            return [_finding(finding) for finding in self.diagnosis.findings]
         if name == "ranks":
             return [_row(view.whole) for view in self.job.ranks]
         if name == "steps":
             return [_row(step) for view in self.job.ranks for step in view.steps]
-        if name == "kernels":
+        if name in _OF_RANKS:
             return [
                 {"rank": view.rank, **dataclasses.asdict(row)}
                 for view in self.job.ranks
-                for row in kernel_times(view.trace)
+                for row in _OF_RANKS[name](view)
             ]
+        if name in _OF_JOB:
+            return [dataclasses.asdict(row) for row in _OF_JOB[name](self.job)]
         raise UsageError(f"no table {name!r}: one of {', '.join(TABLES)}")
 
     def frame(self, name: str) -> Any:
@@ -72,9 +88,10 @@ class Analysis:
                 for trace in self.job.traces
             ],
             "findings": self.table("findings"),
+            "joint_gain_ratio": self.diagnosis.joint_gain_ratio,
+            "pricing": self.diagnosis.pricing,
             "not_checked": [dataclasses.asdict(row) for row in self.diagnosis.not_checked],
-            "ranks": self.table("ranks"),
-            "steps": self.table("steps"),
+            **{name: self.table(name) for name in TABLES if name not in ("findings", "kernels")},
             "problems": [str(problem) for problem in self.problems],
         }
 
@@ -119,7 +136,54 @@ def analyze(
     files = [Path(path) for path in chosen]
     found = read_traces(files, progress=progress, memory_bytes=memory_bytes)
     job = job_of(found.traces)
-    return Analysis(job, diagnose(job, (*RULES, *plugin_rules())), found.problems)
+    diagnosis = diagnose(job, (*RULES, *plugin_rules()))
+    if not job.ranks:
+        diagnosis = _with_host(diagnosis, diagnose_windows(windows_of(job.traces)))
+    return Analysis(job, diagnosis, found.problems)
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    """What the replay was asked is no part of the answer."""
+    row = dataclasses.asdict(finding)
+    del row["remedies"]
+    return row
+
+
+def _critical_path(job: Job) -> list[PathPart]:
+    """Empty for jobs too large to replay."""
+    if not job.ranks or sum(len(v.device) + len(v.calls) for v in job.ranks) > MAX_SPANS:
+        return []
+    return critical_path(recorded_graph(job))
+
+
+_OF_RANKS: dict[str, Callable[[RankView], Sequence[Any]]] = {
+    "kernels": lambda view: kernel_times(view.trace),
+    "categories": lambda view: category_times(view.trace),
+    "modules": module_times,
+    "operators": operator_times,
+    "launches": lambda view: [launches(view)],
+    "memory": memory_use,
+}
+_OF_JOB: dict[str, Callable[[Job], Sequence[Any]]] = {
+    "communication": rank_communication,
+    "groups": group_communication,
+    "clocks": clocks,
+    "critical_path": _critical_path,
+}
+
+
+def _with_host(found: Diagnosis, of_host: Diagnosis) -> Diagnosis:
+    """Without device activity the steps and phases of the hosts tell what they can."""
+    if any(row.missing == NO_STEPS for row in of_host.not_checked):
+        return found
+    checked = {finding.rule for finding in of_host.findings}
+    others = [row for row in found.findings if row.rule != "A07" or "A34" not in checked]
+    missing = [row for row in found.not_checked if row.rule not in ONLINE_RULES]
+    return replace(
+        found,
+        findings=shown((*others, *of_host.findings)),
+        not_checked=(*missing, *of_host.not_checked),
+    )
 
 
 def _row(row: Breakdown) -> dict[str, Any]:

@@ -112,11 +112,57 @@ def _print(found: Analysis) -> None:
     if not found.diagnosis.findings and found.job.ranks:
         console.print("\nNothing found that would gain 0.5 % of the step.")
     if len(found.diagnosis.findings) > 1:
+        _print_joint(found, console)
         console.print("\n[dim]Gains of several findings overlap and do not add up.[/dim]")
     if found.diagnosis.not_checked:
         console.print("\n[dim]Not checked:[/dim]")
         for row in found.diagnosis.not_checked:
             console.print(f"   {row.rule} {row.cause}: {row.missing}", style="dim", markup=False)
+
+
+def _print_joint(found: Analysis, console: Console) -> None:
+    joint = found.diagnosis.joint_gain_ratio
+    if joint is not None and found.diagnosis.pricing:
+        text = f"\n{found.diagnosis.pricing}; all replayed findings together {100 * joint:.1f} %."
+        console.print(text, style="dim", markup=False)
+
+
+def _print_lines(found: Analysis, console: Console) -> None:
+    """What the table has no place for."""
+    rows = found.table("launches")
+    known = [row for row in rows if row["median_issue_ns"] is not None]
+    if known:
+        worst = max(known, key=lambda row: row["void_ratio"])
+        console.print(
+            f"launches: {worst['median_issue_ns'] / 1e3:.1f} µs from call to kernel, queue of"
+            f" {worst['median_queue_length']:.0f}, {100 * worst['void_ratio']:.1f} % of the time"
+            f" without a kernel (rank {worst['rank']})"
+        )
+    rows = found.table("communication")
+    if rows:
+        waiting, transfer = (
+            sum(row[key] for row in rows) / len(rows) / 1e6 for key in ("waiting_ns", "transfer_ns")
+        )
+        rates = [row for row in found.table("groups") if row["bus_gb_per_s"]]
+        bus = f", {rates[0]['bus_gb_per_s']:.1f} GB/s over the bus" if rates else ""
+        console.print(
+            f"communication: {waiting:.2f} ms waiting for the last rank, {transfer:.2f} ms transfer"
+            f" (mean of the ranks){bus}"
+        )
+        clocks = found.table("clocks")
+        apart = max(abs(row["ahead_ns"]) for row in clocks)
+        console.print(
+            f"clocks of the ranks: up to {apart / 1e3:.1f} µs apart, known to"
+            f" {clocks[0]['uncertainty_ns'] / 1e3:.1f} µs"
+        )
+    path = found.table("critical_path")
+    if path:
+        roles: dict[str, float] = {}
+        for row in path:
+            roles[row["role"]] = roles.get(row["role"], 0.0) + row["ratio"]
+        parts = sorted(roles.items(), key=lambda item: -item[1])
+        text = ", ".join(f"{role} {100 * ratio:.1f} %" for role, ratio in parts if ratio > 0.005)
+        console.print(f"critical path: {text}")
 
 
 def _print_breakdown(found: Analysis, console: Console) -> None:
@@ -154,3 +200,4 @@ def _print_breakdown(found: Analysis, console: Console) -> None:
     steps = found.job.step_count
     if steps:
         console.print(f"{steps} steps, {found.job.step_ns / 1e6:.2f} ms each (median)")
+    _print_lines(found, console)

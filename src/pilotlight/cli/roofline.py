@@ -47,8 +47,10 @@ class Roofline:
             names = ", ".join(gpus())
             raise UsageError(f"which GPU? --gpu with one of {names}")
         operators = view.trace.detail.operators
-        if not operators.kinds:
-            raise FormatError(f"{args.path}: no shapes in it: record with record_shapes=True")
+        if not operators.kinds and not len(view.trace.detail.grids.blocks):
+            raise FormatError(
+                f"{args.path}: no shapes and no grids in it: record with record_shapes=True"
+            )
         result = roofline(view, operators, gpu)
         if args.html:
             from pilotlight import __version__
@@ -76,7 +78,7 @@ class Roofline:
         assert isinstance(result, Result)
         console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
         table = Table(box=None, pad_edge=False)
-        for head in ("operator", "shapes", "count", "time", "of achievable", "limit", ""):
+        for head in ("operator", "shapes", "count", "time", "of achievable", "limit", "", "model"):
             right = head in ("count", "time", "of achievable")
             table.add_column(head, justify="right" if right else "left", no_wrap=True)
         for row in result.rows[:SHOWN_ROWS]:
@@ -88,6 +90,7 @@ class Roofline:
                 f"{100 * row.roofline_ratio:.0f} %",
                 row.limit,
                 row.reason,
+                "" if row.confidence == "high" else "a guess from its name and grid",
             )
         console.print(table)
         console.print(

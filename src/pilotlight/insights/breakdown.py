@@ -20,7 +20,7 @@ DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
 )
-LOADS = re.compile(r"data_?loader|^loader\b", re.IGNORECASE)
+LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
 COMPILES = re.compile(
     r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
     r"|xla.*compil|backend_compile|nvrtc",
@@ -88,6 +88,13 @@ class KernelTime:
     count: int
     total_ns: int
     median_ns: int
+
+
+@dataclass(frozen=True)
+class CategoryTime:
+    category: str
+    count: int
+    total_ns: int
 
 
 def device_spans(trace: Trace) -> Spans:
@@ -229,6 +236,17 @@ def kernel_times(trace: Trace) -> list[KernelTime]:
         KernelTime(trace.names[n], category(trace.names[n]).value, int(c), int(t), int(m))
         for n, c, t, m in zip(names, counts, totals, medians, strict=True)
     ]
+    return sorted(rows, key=lambda row: -row.total_ns)
+
+
+def category_times(trace: Trace) -> list[CategoryTime]:
+    """Kernels by kind, the longest in sum first."""
+    totals: dict[str, list[int]] = {}
+    for row in kernel_times(trace):
+        entry = totals.setdefault(row.category, [0, 0])
+        entry[0] += row.count
+        entry[1] += row.total_ns
+    rows = [CategoryTime(name, count, total) for name, (count, total) in totals.items()]
     return sorted(rows, key=lambda row: -row.total_ns)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pilotlight.insights.finding import Finding, Verdict, longest, percent
 from pilotlight.insights.job import Job
-from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.kernel import Category, category, short_name
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind
@@ -42,7 +42,7 @@ def unfused_chains(job: Job) -> Verdict:
         if ratio < CHAIN_RATIO or gain < CHAIN_GAIN_RATIO:
             continue
         worst = max(chains, key=lambda chain: chains[chain][1])
-        names = [_short(view.trace.names[name]) for name in worst]
+        names = [short_name(view.trace.names[name]) for name in worst]
         findings.append(
             Finding(
                 rule="A13",
@@ -155,9 +155,3 @@ def _elapsed_ns(start_ns: Int64, end_ns: Int64) -> int:
     gaps = start_ns[order][1:] - np.maximum.accumulate(end_ns[order])[:-1]
     near = gaps[(gaps > 0) & (gaps < 10 * NEIGHBOUR_NS)]
     return union(start_ns, end_ns).total_ns() + int(near.sum())
-
-
-def _short(name: str) -> str:
-    """Without template arguments and namespaces."""
-    plain = re.sub(r"\(anonymous namespace\)::", "", name)
-    return re.sub(r"<.*|\(.*", "", plain).split("::")[-1].removeprefix("void ")[:40]

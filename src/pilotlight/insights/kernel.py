@@ -81,3 +81,9 @@ def is_memory_bound(found: Category) -> bool:
 def is_fp32_without_tensor_cores(name: str) -> bool:
     """A matrix product or convolution that computes in fp32 on the ordinary units."""
     return bool(_FP32_GEMM.search(name)) and not _TENSOR_CORE.search(name)
+
+
+def short_name(name: str) -> str:
+    """Without template arguments and namespaces."""
+    plain = re.sub(r"\(anonymous namespace\)::", "", name)
+    return re.sub(r"<.*|\(.*", "", plain).split("::")[-1].removeprefix("void ")[:40]

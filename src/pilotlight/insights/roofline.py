@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pilotlight.insights.kernel import short_name
 from pilotlight.insights.rank import RankView
 from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
+from pilotlight.model.kernel_cost import cost_of_kernel
 from pilotlight.trace.detail import Operators
-from pilotlight.trace.trace import NONE, Int64, Kind
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind
 
 MODEL_WRONG_FROM = 1.1
 LATENCY_BELOW = 0.4
@@ -25,7 +27,8 @@ WRONG = "our model is wrong"
 
 @dataclass(frozen=True)
 class RooflineRow:
-    """All launches of an operator with the same shapes. Ratios are parts of the achievable."""
+    """All launches of an operator with the same shapes, or of a kernel with the same grid (then
+    with low confidence). Ratios are parts of the achievable."""
 
     operator: str
     shapes: str
@@ -37,6 +40,7 @@ class RooflineRow:
     roofline_ratio: float
     limit: str
     reason: str
+    confidence: str = "high"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def roofline(view: RankView, operators: Operators, gpu: Gpu) -> Roofline:
         if row != NONE:
             kind = int(operators.kind[row])
             launches[kind][row] = launches[kind].get(row, 0) + length
-    rows = []
+    rows: list[RooflineRow] = []
     flops_at_peak_s = covered_ns = 0.0
     for kind, by_row in launches.items():
         cost = costs[kind]
@@ -76,7 +80,9 @@ def roofline(view: RankView, operators: Operators, gpu: Gpu) -> Roofline:
         found = _row(operators, kind, cost, len(by_row), total_ns, gpu)
         if found is not None:
             rows.append(found)
-    rows.sort(key=lambda row: -row.total_ns)
+    guessed = _kernel_rows(view, owner == NONE, gpu)
+    covered_ns += sum(row.total_ns for row in guessed)
+    rows = sorted((*rows, *guessed), key=lambda row: -row.total_ns)
     all_ns = float(view.device.duration_ns[kernels].sum())
     return Roofline(
         gpu.name,
@@ -115,26 +121,56 @@ def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> I
     return owner
 
 
+def _kernel_rows(view: RankView, wanted: Bool, gpu: Gpu) -> list[RooflineRow]:
+    """Kernels that no operator with a model launched, by name and grid."""
+    grids = view.trace.detail.grids
+    grid_of = {
+        correlation: (blocks, threads)
+        for correlation, blocks, threads in zip(
+            grids.correlation.tolist(), grids.blocks.tolist(), grids.threads.tolist(), strict=True
+        )
+    }
+    kernels = view.device.take(wanted & (view.device.kind == Kind.KERNEL))
+    totals: dict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
+    columns = (kernels.name, kernels.correlation, kernels.duration_ns)
+    for name, correlation, length in zip(*(c.tolist() for c in columns), strict=True):
+        if correlation in grid_of:
+            blocks, threads = grid_of[correlation]
+            entry = totals[name, blocks, threads]
+            entry[0] += 1
+            entry[1] += length
+    rows = []
+    for (name, blocks, threads), (count, total_ns) in totals.items():
+        cost = cost_of_kernel(view.trace.names[name], blocks, threads)
+        if cost is None:
+            continue
+        text = short_name(view.trace.names[name])
+        row = _measured(text, f"grid {blocks} x {threads}", cost, count, total_ns, gpu)
+        if row is not None:
+            rows.append(replace(row, confidence="low"))
+    return rows
+
+
 def _row(
     operators: Operators, kind: int, cost: Cost, count: int, total_ns: int, gpu: Gpu
+) -> RooflineRow | None:
+    operator = operators.kinds[kind]
+    shapes = " ".join("x".join(map(str, shape)) for shape in operator.shapes if shape)[:80]
+    return _measured(operator.name, shapes, cost, count, total_ns, gpu)
+
+
+def _measured(
+    name: str, shapes: str, cost: Cost, count: int, total_ns: int, gpu: Gpu
 ) -> RooflineRow | None:
     peak, memory = gpu.achievable(cost.peak), gpu.achievable("memory_gb_per_s")
     if peak is None or memory is None or not total_ns:
         return None
     each_s = total_ns / count / 1e9
     arithmetic, traffic = cost.flops / (peak * 1e12) / each_s, cost.bytes / (memory * 1e9) / each_s
+    limit, reason = _limit(arithmetic, traffic, each_s, cost)
     ratio = max(arithmetic, traffic)
-    operator = operators.kinds[kind]
     return RooflineRow(
-        operator.name,
-        " ".join("x".join(map(str, shape)) for shape in operator.shapes if shape)[:80],
-        count,
-        total_ns,
-        cost.flops,
-        cost.bytes,
-        cost.peak,
-        ratio,
-        *_limit(arithmetic, traffic, each_s, cost),
+        name, shapes, count, total_ns, cost.flops, cost.bytes, cost.peak, ratio, limit, reason
     )
 
 

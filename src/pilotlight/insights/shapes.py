@@ -107,6 +107,7 @@ def below_roofline(job: Job) -> Verdict:
         row
         for row in table.rows
         if row.limit != WRONG
+        and row.confidence == "high"
         and row.roofline_ratio < BELOW_ROOF
         and row.total_ns > ROOF_SHARE * window_ns
     ]

@@ -108,6 +108,32 @@ def _copy(shapes: tuple[Shape, ...]) -> tuple[float, float]:
     return 0.0, 2.0 * size
 
 
+def _embedding(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    """Rows that are read and written; the table as a whole is not."""
+    (_, width), rows = shapes[0], prod(shapes[1])
+    return 0.0, 2.0 * rows * width
+
+
+def _convolution_backward(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    """Two products, each as large as the forward one; the output's size is known here."""
+    output, image, weight = shapes[0], shapes[1], shapes[2]
+    if not weight[2:] or not output[2:]:
+        raise ValueError
+    forward = 2.0 * prod(output) * weight[1] * prod(weight[2:])
+    return 2 * forward, 2.0 * (prod(output) + prod(image) + prod(weight))
+
+
+def _attention_backward(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    """Five products where the forward has two."""
+    flops, elements = _attention(shapes[1:3])
+    return 2.5 * flops, 2 * elements
+
+
+def _norm_backward(shapes: tuple[Shape, ...]) -> tuple[float, float]:
+    size = prod(shapes[0])
+    return 12.0 * size, 3.0 * size
+
+
 Rule = Callable[[tuple[Shape, ...]], tuple[float, float]]
 _RULES: dict[str, Rule] = {
     "mm": _mm,
@@ -123,6 +149,19 @@ _RULES: dict[str, Rule] = {
     "_fused_rms_norm": _norm,
     "_softmax": _norm,
     "_log_softmax": _norm,
+    "native_layer_norm_backward": _norm_backward,
+    "_softmax_backward_data": _norm_backward,
+    "native_batch_norm": _norm,
+    "cudnn_batch_norm": _norm,
+    "native_batch_norm_backward": _norm_backward,
+    "cudnn_batch_norm_backward": _norm_backward,
+    "convolution_backward": _convolution_backward,
+    "_scaled_dot_product_flash_attention_backward": _attention_backward,
+    "_scaled_dot_product_efficient_attention_backward": _attention_backward,
+    "_scaled_dot_product_cudnn_attention_backward": _attention_backward,
+    "embedding": _embedding,
+    "index_select": _embedding,
+    "native_dropout": _elementwise,
     "sum": _reduction,
     "mean": _reduction,
     "copy_": _copy,

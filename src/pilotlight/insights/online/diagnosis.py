@@ -13,6 +13,7 @@ from pilotlight.insights.online.window import Ranks, RankWindow, ranks_of
 from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
 OnlineDiagnosis = Diagnosis
+NO_STEPS = "no steps in the windows"
 
 # Rule, cause, check, and the rules whose findings it makes superfluous.
 _RULES: tuple[tuple[str, str, Callable[[Ranks], Verdict], tuple[str, ...]], ...] = (
@@ -26,6 +27,7 @@ _RULES: tuple[tuple[str, str, Callable[[Ranks], Verdict], tuple[str, ...]], ...]
     ("A34", "irregular", irregular, ()),
     ("A37", "checkpoint", checkpoints, ("A26", "A34")),
 )
+ONLINE_RULES = frozenset(rule for rule, _, _, _ in _RULES)
 _EXPLAINS = {rule: explains for rule, _, _, explains in _RULES} | {"A23": ("A26",)}
 
 
@@ -42,7 +44,7 @@ def diagnose_windows(windows: Sequence[RankWindow], now_ns: int | None = None) -
     ranks = ranks_of(windows)
     findings: list[Finding] = []
     for rule, cause, check, _ in _RULES:
-        verdict = check(ranks) if ranks.windows else Verdict(missing="no steps in the windows")
+        verdict = check(ranks) if ranks.windows else Verdict(missing=NO_STEPS)
         findings += verdict.findings
         if verdict.missing:
             not_checked.append(NotChecked(rule, cause, verdict.missing))

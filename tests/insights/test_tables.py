@@ -1,0 +1,131 @@
+"""The tables of an analysis beyond the breakdown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.insights.telling import simulated
+
+from pilotlight.analysis import TABLES, Analysis, analyze
+from pilotlight.insights.communication import clocks, group_communication, rank_communication
+from pilotlight.insights.critical_path import by_role, critical_path
+from pilotlight.insights.job import job_of
+from pilotlight.insights.launches import launches
+from pilotlight.insights.ownership import enclosing, module_times, operator_times
+from pilotlight.insights.recorded_graph import recorded_graph
+from pilotlight.insights.verdicts import Diagnosis
+from pilotlight.trace.trace import Spans
+
+
+def test_launches_in_a_full_queue_have_latency_and_length(script: Any) -> None:
+    story = script()
+    for _ in range(20):
+        story.launch("gemm_tensorop", 100, cost=5)
+    (view,) = job_of([story.trace()]).ranks
+    found = launches(view)
+    assert found.launched == 20
+    # The host launches every 5 µs, the device needs 100: at the end 20 are under way.
+    assert found.longest_queue == 20
+    assert found.median_issue_ns > 500_000
+    assert found.void_ratio == pytest.approx(0, abs=0.01)
+
+
+def test_a_device_that_waits_for_launches_has_no_queue_and_is_void(script: Any) -> None:
+    story = script()
+    for _ in range(20):
+        story.launch("gemm_tensorop", 10, cost=5)
+        story.host_us += 95
+    (view,) = job_of([story.trace()]).ranks
+    found = launches(view)
+    assert found.median_queue_length == 1
+    assert found.median_issue_ns == pytest.approx(2000)
+    assert found.void_ratio == pytest.approx(0.9, abs=0.02)
+
+
+def test_waiting_and_transfer_are_told_apart_and_the_late_rank_waits_least() -> None:
+    job = job_of(simulated("slow_gpu", 1, 1.5))
+    rows = {row.rank: row for row in rank_communication(job)}
+    assert rows[1].waiting_ns < 0.1 * rows[0].waiting_ns
+    assert rows[1].transfer_ns == pytest.approx(rows[0].transfer_ns, rel=0.01)
+
+
+def test_the_bus_bandwidth_is_that_of_the_simulated_links() -> None:
+    (row,) = group_communication(job_of(simulated()))
+    assert (row.operation, row.size) == ("allreduce", 4)
+    assert row.bus_gb_per_s == pytest.approx(300, rel=0.03)
+
+
+def test_skewed_clocks_are_found_with_their_uncertainty() -> None:
+    straight, skewed = simulated(), simulated("clock_skew")
+    truth = np.array(
+        [
+            int(b.spans.start_ns[0] - a.spans.start_ns[0])
+            for a, b in zip(straight, skewed, strict=True)
+        ]
+    )
+    found = clocks(job_of(skewed))
+    ahead = np.array([row.ahead_ns for row in found])
+    assert ahead - ahead[0] == pytest.approx(truth - truth[0], abs=1000)
+    assert found[0].uncertainty_ns < 1000
+
+
+def test_the_critical_path_is_the_whole_time_and_runs_through_the_slow_rank() -> None:
+    parts = critical_path(recorded_graph(job_of(simulated("slow_gpu", 2, 2.0))))
+    assert sum(part.ratio for part in parts) == pytest.approx(1, abs=0.001)
+    kernels = [part for part in parts if part.role == "kernel"]
+    of_rank = sum(part.total_ns for part in kernels if part.rank == 2)
+    assert of_rank > 0.9 * sum(part.total_ns for part in kernels)
+    assert next(iter(by_role(parts))) == "kernel"
+
+
+def test_kernels_belong_to_the_module_and_operator_around_their_launch(script: Any) -> None:
+    story = script()
+    for name in ("Linear_0", "Norm_1"):
+        begin = story.host_us
+        story.launch("gemm_tensorop", 100)
+        story.span("cpu_op", f"aten::{name}", begin, story.host_us - begin)
+        story.span("python_function", f"nn.Module: {name}", begin, story.host_us - begin)
+    story.launch("gemm_tensorop", 50)
+    (view,) = job_of([story.trace()]).ranks
+    modules = {row.owner: row.total_ns for row in module_times(view)}
+    assert modules == {"Linear_0": 100_000, "Norm_1": 100_000, "(outside)": 50_000}
+    assert {row.owner for row in operator_times(view)} == {
+        "aten::Linear_0",
+        "aten::Norm_1",
+        "(outside)",
+    }
+
+
+def test_the_innermost_and_the_outermost_span_around_a_time_are_found() -> None:
+    start = np.array([0, 10, 20, 60])
+    length = np.array([100, 40, 10, 20])
+    none = np.full(4, -1)
+    zero = np.zeros(4, np.uint32)
+    spans = Spans(start, length, zero.astype(np.uint8), zero, zero, none, none)
+    times, lanes = np.array([5, 25, 35, 70, 150]), np.zeros(5, np.int64)
+    assert enclosing(spans, lanes, times, True).tolist() == [0, 2, 1, 3, -1]
+    assert enclosing(spans, lanes, times, False).tolist() == [0, 0, 0, 0, -1]
+
+
+def analysis() -> Analysis:
+    return Analysis(job_of(simulated()), Diagnosis((), ()), ())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_a_data_frame_and_json(name: str) -> None:
+    pytest.importorskip("polars")
+    found = analysis()
+    rows = found.table(name)
+    json.dumps(rows, allow_nan=False)
+    assert len(found.frame(name)) == len(rows)
+
+
+def test_the_real_model_has_its_modules(shared_data: Path) -> None:
+    found = analyze(shared_data / "kineto" / "qwen_h100.json.gz")
+    owners = {row["owner"] for row in found.table("modules")}
+    assert any(owner.startswith("Qwen2MLP") for owner in owners)
+    assert found.table("memory")[0]["peak_bytes"] > 1e9
