@@ -51,7 +51,7 @@ def test_rollups_of_every_level_have_the_same_sums_as_the_steps(reader: Reader) 
     (raw,) = reader.select(
         "SELECT count(), sum(duration_ns), sum(compute_ns) FROM steps WHERE tenant = 'default'"
     )
-    for table in ("steps_10s", "steps_5m", "steps_1h", "job_steps_10s", "job_steps_5m"):
+    for table in ("steps_10s", "steps_5m", "steps_1h", "steps_1d", "job_steps_10s", "job_steps_5m"):
         (rolled,) = reader.select(
             f"SELECT sum(s.count), sum(s.total_ns), sum(s.compute_ns) FROM {table} AS s "
             "WHERE tenant = 'default'"
@@ -77,7 +77,7 @@ def test_the_series_of_a_job_and_of_a_rank_count_their_steps(reader: Reader) -> 
 def test_few_points_give_a_coarser_level(reader: Reader) -> None:
     assert queries.step_series(reader, "train-7b", HOUR, points=600).period_ns == 10 * 10**9
     assert queries.step_series(reader, "train-7b", HOUR, points=100).period_ns == 300 * 10**9
-    assert queries.step_series(reader, "train-7b", HOUR, points=5).period_ns == 3600 * 10**9
+    assert queries.step_series(reader, "train-7b", HOUR, points=1).period_ns == 2 * 3600 * 10**9
 
 
 def test_the_breakdown_adds_up_to_the_step_time(reader: Reader) -> None:
@@ -95,16 +95,22 @@ def test_the_heatmap_has_a_cell_for_every_rank(reader: Reader) -> None:
 
 def test_kernels_ranges_functions_have_names_and_shares(reader: Reader) -> None:
     kernels = queries.kernels(reader, "train-7b", HOUR)
-    assert kernels[0].name == "nvjet_tst_192x192_64x4_qkv_TNN" and kernels[0].kind == "kernel"
+    assert kernels[0].name.startswith("nvjet_tst_192x192_64x4_qkv_TNN")
+    assert kernels[0].kind == "kernel"
     assert sum(one.ratio for one in kernels) == pytest.approx(1.0)
     assert {one.name for one in queries.ranges(reader, "train-7b", HOUR)} >= {"forward", "backward"}
-    assert queries.functions(reader, "train-7b", HOUR)[0].name == "torch/_tensor.py:backward"
+    assert "torch/_tensor.py:backward" in {
+        one.name for one in queries.functions(reader, "train-7b", HOUR)
+    }
 
 
 def test_stacks_of_one_rank_are_a_part_of_all(reader: Reader) -> None:
     whole = sum(one.total_ns for one in queries.stacks(reader, "train-7b", HOUR))
-    one = sum(one.total_ns for one in queries.stacks(reader, "train-7b", HOUR, rank=0))
-    assert whole == 8 * one > 0
+    of_ranks = [
+        sum(one.total_ns for one in queries.stacks(reader, "train-7b", HOUR, rank=rank))
+        for rank in range(8)
+    ]
+    assert sum(of_ranks) == whole and min(of_ranks) > 0
 
 
 def test_collectives_tell_waiting_from_moving(reader: Reader) -> None:

@@ -6,11 +6,13 @@ import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pilotlight.ship.envelope import Value, seal
 from pilotlight.ship.wire import NAME, PARTS, PROTOCOL, STACK, WAIT_KNOWN
 
 WINDOW_NS = 10_000_000_000
+_VARIANTS = 4
 _ALL_KNOWN = (1 << len(PARTS)) - 1 | WAIT_KNOWN
 _RANGE, _SAMPLE, _ACTIVITY, _COLLECTIVE = 1, 2, 5, 6
 
@@ -107,12 +109,14 @@ class SimulatedAgent:
             if rows:
                 self._last_step_ns[rank] = rows[-1][1] + rows[-1][2]
             time_ns = from_ns // WINDOW_NS * WINDOW_NS
-            windows += _windows(place, time_ns, rows)
+            noise = random.Random(hash((job.seed, time_ns, rank, 1)))
+            windows += _windows(place, time_ns, rows, noise)
             collectives += _collectives(place, job.ranks, time_ns, rows)
             counters += _counters(job, place, rank, time_ns, rows)
             histograms += [
-                [place, time_ns, _ACTIVITY, _id(name), 140 + n, 40 * len(rows)]
+                [place, time_ns, _ACTIVITY, _id(name), 140 + n + bucket, 4 * len(rows)]
                 for n, (name, _) in enumerate(_KERNELS)
+                for bucket in range(4)
                 if rows
             ]
         header = {
@@ -173,9 +177,10 @@ class SimulatedAgent:
         }
 
     def _names(self) -> list[list[Value]]:
-        known = [(NAME, name) for name, _ in _KERNELS]
+        layers = range(_VARIANTS)
+        known = [(NAME, _variant(name, layer)) for name, _ in _KERNELS for layer in layers]
         known += [(NAME, name) for name in (*_RANGES, "all_reduce")]
-        known += [(STACK, text) for text in _STACKS]
+        known += [(STACK, _variant(text, layer)) for text in _STACKS for layer in layers]
         new = [(kind, text) for kind, text in known if _id(text) not in self._told]
         self._told.update(_id(text) for _, text in new)
         return [[_id(text), kind, text] for kind, text in new]
@@ -241,26 +246,36 @@ def rank_steps(job: FleetJob, rank: int, from_ns: int, to_ns: int) -> Iterator[l
         ]
 
 
-def _windows(place: int, time_ns: int, rows: Sequence[Sequence[int]]) -> list[list[Value]]:
+def _windows(
+    place: int, time_ns: int, rows: Sequence[Sequence[int]], noise: random.Random
+) -> list[list[Value]]:
+    """As many names as a real job has, with numbers that do not repeat."""
     if not rows:
         return []
     count = len(rows)
     compute = sum(row[3] for row in rows)
     found: list[list[Value]] = []
     for name, share in _KERNELS:
-        total = int(compute * share)
-        calls = 40 * count
-        mean = total // calls
-        found.append(
-            [place, time_ns, _ACTIVITY, 1, _id(name), calls, total, mean * 9 // 10, mean * 2]
-        )
+        for layer in range(_VARIANTS):
+            total = int(compute * share / _VARIANTS * noise.uniform(0.99, 1.01))
+            calls = 10 * count
+            mean = total // calls
+            shortest, longest = (
+                int(mean * noise.uniform(0.8, 0.95)),
+                int(mean * noise.uniform(1, 3)),
+            )
+            id = _id(_variant(name, layer))
+            found.append([place, time_ns, _ACTIVITY, 1, id, calls, total, shortest, longest])
     for name, share in zip(_RANGES, (0.3, 0.5, 0.1, 0.05), strict=True):
-        total = int(sum(row[2] for row in rows) * share)
+        total = int(sum(row[2] for row in rows) * share * noise.uniform(0.99, 1.01))
         mean = total // count
-        found.append([place, time_ns, _RANGE, 0, _id(name), count, total, mean, mean * 11 // 10])
+        longest = int(mean * noise.uniform(1.01, 1.3))
+        found.append([place, time_ns, _RANGE, 0, _id(name), count, total, mean, longest])
     for text, share in zip(_STACKS, (0.3, 0.45, 0.1, 0.05), strict=True):
-        total = int(WINDOW_NS * share)
-        found.append([place, time_ns, _SAMPLE, 1, _id(text), total // 10**7, total, 10**7, 10**7])
+        for layer in range(_VARIANTS):
+            samples = int(WINDOW_NS / 10**7 * share / _VARIANTS * noise.uniform(0.8, 1.2)) + 1
+            row = [place, time_ns, _SAMPLE, 1, _id(_variant(text, layer)), samples]
+            found.append([*row, samples * 10**7, 10**7, 10**7])
     return found
 
 
@@ -297,5 +312,10 @@ def _counters(
     ]
 
 
+def _variant(text: str, layer: int) -> str:
+    return f"{text}[{layer}]" if layer else text
+
+
+@lru_cache(4096)
 def _id(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

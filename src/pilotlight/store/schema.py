@@ -1,7 +1,7 @@
 """The tables of the store as data: what docs/store.md says, for the writer and for readers.
 
-All times are nanoseconds since 1970 on the collector's clock. A name that ends in `_10s`, `_5m` or
-`_1h` is a rollup, kept up to date by the engine itself.
+All times are nanoseconds since 1970 on the collector's clock. A name that ends in `_10s`, `_5m`,
+`_1h` or `_1d` is a rollup, kept up to date by the engine itself.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ _LIST = (
             ("10s", "toYYYYMMDD", 3),
             ("5m", "toYYYYMM", 60),
             ("1h", "toYYYYMM", 400),
+            ("1d", "toYYYYMM", 800),
         )
     ),
     *(
@@ -328,7 +329,7 @@ _LIST = (
 
 TABLES: Mapping[str, StoredTable] = MappingProxyType({table.name: table for table in _LIST})
 
-_PERIODS = {"10s": 10, "5m": 300, "1h": 3600}
+_PERIODS = {"10s": 10, "5m": 300, "1h": 3600, "1d": 86_400}
 _STEP_PARTS = ", ".join(f"sum({part}) AS {part}" for part in PARTS)
 _BUCKET = (
     "toUInt16(if(duration_ns < 8, greatest(duration_ns, 0), "
@@ -365,6 +366,7 @@ ROLLUPS: tuple[Rollup, ...] = (
     _step_rollup("steps", "steps_10s", _WHO_RANK, "start_ns", _OF_STEPS),
     _step_rollup("steps_10s", "steps_5m", _WHO_RANK, "{source}.time_ns", _OF_SUMS),
     _step_rollup("steps_5m", "steps_1h", _WHO_RANK, "{source}.time_ns", _OF_SUMS),
+    _step_rollup("steps_1h", "steps_1d", _WHO_RANK, "{source}.time_ns", _OF_SUMS),
     _step_rollup("steps", "job_steps_10s", "tenant, job, attempt", "start_ns", _OF_STEPS),
     _step_rollup(
         "job_steps_10s", "job_steps_5m", "tenant, job, attempt", "{source}.time_ns", _OF_SUMS

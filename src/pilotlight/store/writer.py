@@ -21,6 +21,7 @@ from pilotlight.store.spool import Entry, Segment, read_segment, segments, token
 from pilotlight.store.store import Store
 
 _SEGMENT_BYTES = 8 << 20
+_REMEMBERED_BYTES = 32 << 20
 _SEGMENT_NS = 2_000_000_000
 _RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _TRIES_BEFORE_ASIDE = 6
@@ -176,14 +177,16 @@ class Writer:
         ):
             for sequence in sorted(sequences):
                 self._seen.add((tenant, agent, int(epoch)), int(sequence), 1)
+        remembered = 0
         for path in segments(self._folder):
             found = self._read_back(path)
+            remembered += sum(batch.size_bytes for batch in found)
             for batch in found:
                 self._seen.add(batch.key, batch.header.sequence, batch.header.lowest)
             self.taken.replayed_batches += len(found)
             self._waiting_bytes += path.stat().st_size
             self._waiting_batches += len(found)
-            self._closed.append(_Waiting(path, None))
+            self._closed.append(_Waiting(path, found if remembered < _REMEMBERED_BYTES else None))
 
     def _read_back(self, path: Path) -> list[Batch]:
         found = []

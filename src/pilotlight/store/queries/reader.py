@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pilotlight.store.store import Row, ShardDown, Store
 
 HOUR_NS = 3_600_000_000_000
+_SUM_WINDOWS = 400
 PERIODS_NS = {"10s": 10_000_000_000, "5m": 300_000_000_000, "1h": HOUR_NS}
 
 
@@ -54,11 +55,23 @@ class Reader:
             return found
 
 
-def period_for(span: Span, points: int, finest: str = "10s", kept_ns: int = 0) -> str:
-    """The finest rollup with at most `points` windows in the span, and whose rows are still kept:
-    `kept_ns` is how long ago the oldest row of the finest one may be."""
+def period_for(span: Span, points: int, finest: str = "10s") -> str:
+    """The finest rollup with at most `points` windows in the span, else the coarsest."""
     names = list(PERIODS_NS)
     for name in names[names.index(finest) :]:
         if span.length_ns / PERIODS_NS[name] <= points:
             return name
     return names[-1]
+
+
+def grid(span: Span, points: int) -> tuple[str, int]:
+    """A rollup and the width of windows to draw: several of its own where they are too many."""
+    period = period_for(span, points)
+    times = -(-span.length_ns // (PERIODS_NS[period] * points))
+    return period, PERIODS_NS[period] * max(1, times)
+
+
+def sums_period(span: Span) -> str:
+    """For one sum over the whole span: few rows count more than exact ends."""
+    period = period_for(span, _SUM_WINDOWS)
+    return "1d" if span.length_ns / PERIODS_NS[period] > _SUM_WINDOWS else period

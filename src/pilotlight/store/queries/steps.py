@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span, period_for
+from pilotlight.store.queries.reader import Reader, Span, grid, sums_period
 from pilotlight.store.schema import PARTS
 
 MOST_CELLS = 200_000
@@ -76,7 +76,7 @@ class Heatmap:
 
 def ranks(reader: Reader, job: str, span: Span) -> list[RankRow]:
     sums = ", ".join(f"sum(s.{part})" for part in PARTS)
-    period = period_for(span, 1000)
+    period = sums_period(span)
     times = {
         int(row[0]): row[1:]
         for row in reader.select(
@@ -148,12 +148,11 @@ def step_series(
     reader: Reader, job: str, span: Span, rank: int | None = None, points: int = 600
 ) -> Series:
     """The job's steps over time, or those of one rank."""
-    period = period_for(span, points)
+    period, width_ns = grid(span, points)
     if rank is None:
         table = f"job_steps_{period}" if period != "1h" else "job_steps_5m"
     else:
         table = f"steps_{period}"
-    width_ns = PERIODS_NS[period]
     found = reader.select(
         f"SELECT intDiv(s.time_ns, {width_ns}) * {width_ns} AS t, sum(s.count), sum(s.total_ns), "
         f"min(s.min_ns), max(s.max_ns) FROM {table} AS s "
@@ -178,9 +177,8 @@ def step_series(
 
 def breakdown(reader: Reader, job: str, span: Span, points: int = 600) -> Breakdown:
     """Where the step time of all ranks went, over time."""
-    period = period_for(span, points)
+    period, width_ns = grid(span, points)
     table = f"job_steps_{period}" if period != "1h" else "job_steps_5m"
-    width_ns = PERIODS_NS[period]
     sums = ", ".join(f"sum(s.{part})" for part in PARTS)
     found = reader.select(
         f"SELECT intDiv(s.time_ns, {width_ns}) * {width_ns} AS t, sum(s.total_ns), {sums} "
@@ -204,9 +202,10 @@ def step_heatmap(
     reader: Reader, job: str, span: Span, points: int = 300, ranks: Sequence[int] = ()
 ) -> Heatmap:
     """Each rank's mean step a window; `is_cut` if there were more cells than are handed out."""
-    period = period_for(span, points)
+    period, width_ns = grid(span, points)
     found = reader.select(
-        f"SELECT rank, s.time_ns AS t, intDiv(sum(s.total_ns), greatest(sum(s.count), 1)) "
+        f"SELECT rank, intDiv(s.time_ns, {width_ns}) * {width_ns} AS t, "
+        "intDiv(sum(s.total_ns), greatest(sum(s.count), 1)) "
         f"FROM steps_{period} AS s WHERE tenant = {{tenant:String}} AND job = {{job:String}} "
         "AND s.time_ns >= {from_ns:Int64} AND s.time_ns < {to_ns:Int64} "
         "AND (empty({ranks:Array(Int32)}) OR rank IN {ranks:Array(Int32)}) "
@@ -218,7 +217,7 @@ def step_heatmap(
     )
     kept = found[:MOST_CELLS]
     return Heatmap(
-        period_ns=PERIODS_NS[period],
+        period_ns=width_ns,
         rank=[int(row[0]) for row in kept],
         time_ns=[int(row[1]) for row in kept],
         mean_ns=[int(row[2]) for row in kept],

@@ -1,0 +1,325 @@
+"""The collector: what a thousand ranks cost, how fast pages are, how soon a fault is found."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from bars import Bar, at_least, at_most, report
+from fleet import fill_history, fill_recent
+
+from pilotlight.ship.wire import MEDIA_TYPE
+from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
+from pilotlight.store import queries
+from pilotlight.store.place import parse_place
+from pilotlight.store.queries import Reader, Span
+from pilotlight.store.spool import Entry, Segment
+from pilotlight.store.store import Store
+from pilotlight.store.writer import Writer
+
+SECONDS = 60
+RANKS_A_NODE = 8
+LIVE_RANKS = 1000
+STEPS_A_WINDOW = 10
+DAY_NS = 86_400 * 10**9
+SENDERS = 8
+
+
+class Serving:
+    """A collector as its users start it."""
+
+    def __init__(self, store: Path, *arguments: str) -> None:
+        words = [sys.executable, "-m", "pilotlight", "serve", "--json", "--port", "0"]
+        self.process = subprocess.Popen(
+            [*words, "--store", str(store), *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PILOTLIGHT": "0"},
+        )
+        assert self.process.stdout is not None
+        self.port = int(json.loads(self.process.stdout.readline())["url"].rsplit(":", 1)[1])
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def get(self, path: str) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def metric(self, name: str) -> float:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+        finally:
+            connection.close()
+        line = next(line for line in text.splitlines() if line.startswith(f"{name} "))
+        return float(line.split()[1])
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(120)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[Serving, Path]]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        running = Serving(store, *arguments)
+        try:
+            yield running, store
+        finally:
+            running.stop()
+
+
+def post_all(port: int, bodies: Sequence[bytes], over_s: float) -> tuple[int, int]:
+    """Sends bodies evenly over some seconds; how many were taken and how many turned away."""
+    taken, refused = [0] * SENDERS, [0] * SENDERS
+    begin = time.monotonic()
+
+    def send(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        mine = range(number, len(bodies), SENDERS)
+        for index in mine:
+            due = begin + over_s * index / len(bodies)
+            time.sleep(max(0.0, due - time.monotonic()))
+            while True:
+                connection.request(
+                    "POST", "/v1/batches", bodies[index], {"content-type": MEDIA_TYPE}
+                )
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status == 200:
+                    taken[number] += 1
+                    break
+                refused[number] += 1
+                time.sleep(1)
+        connection.close()
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(SENDERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(taken), sum(refused)
+
+
+def windows_of(agents: Sequence[SimulatedAgent], first_ns: int, count: int) -> list[list[bytes]]:
+    return [
+        [agent.batch(first_ns + n * WINDOW_NS, first_ns + (n + 1) * WINDOW_NS) for agent in agents]
+        for n in range(count)
+    ]
+
+
+def live() -> list[Bar]:
+    """A thousand ranks for a minute, then ten thousand for one window."""
+    windows = SECONDS * 10**9 // WINDOW_NS
+    first_ns = time.time_ns() // WINDOW_NS * WINDOW_NS - windows * WINDOW_NS
+    job = FleetJob("live", LIVE_RANKS // RANKS_A_NODE, RANKS_A_NODE)
+    sent = windows_of(agents_of(job, first_ns), first_ns, windows)
+    big = FleetJob("big", 10 * LIVE_RANKS // RANKS_A_NODE, RANKS_A_NODE, first_node=2000)
+    burst = windows_of(agents_of(big, first_ns), first_ns, 1)[0]
+    with serving() as (collector, store):
+        post_all(collector.port, [sent[0][0]], 0)
+        before_s = collector.cpu_s()
+        for bodies in sent:
+            post_all(collector.port, bodies, WINDOW_NS / 1e9)
+        cpu_ratio = (collector.cpu_s() - before_s) / SECONDS
+        resident_mb = collector.resident_bytes() / (1 << 20)
+        taken, refused = post_all(collector.port, burst, WINDOW_NS / 1e9)
+        begin = time.monotonic()
+        while collector.metric("pilotlight_collector_spool_waiting_batches") and (
+            time.monotonic() - begin < 120
+        ):
+            time.sleep(0.2)
+        found = collector.get("/v1/job?job=big")["data"]["row"]
+        lost = 10 * LIVE_RANKS * STEPS_A_WINDOW - found["ranks"] * found["steps"]
+        print(
+            f"10,000 ranks: {taken} batches, {refused} asked to wait, memory {resident_mb:.0f} MB"
+        )
+        collector.stop()
+        with Store(parse_place(str(store))) as opened:
+            ((disk,),) = opened.select(
+                "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'default'"
+            )
+            ((rows,),) = opened.select("SELECT count() FROM steps")
+    wire = sum(len(body) for bodies in sent for body in bodies) / (
+        LIVE_RANKS * STEPS_A_WINDOW * windows
+    )
+    return [
+        at_most("1,000 ranks: part of a core", cpu_ratio, 0.5),
+        at_most("10,000 ranks in one window: rank steps lost", lost, 0),
+        at_most("bytes on the wire a rank and step", wire, 2048),
+        at_most("bytes on disk a rank and step", int(disk) / int(rows), 1024),
+    ]
+
+
+def pages() -> list[Bar]:
+    """The questions of the pages over 30 days of a thousand ranks."""
+    with tempfile.TemporaryDirectory() as folder, Store(parse_place(folder)) as store:
+        fill_history(store, "llama", LIVE_RANKS, 30)
+        fill_recent(store, [FleetJob("llama", LIVE_RANKS // RANKS_A_NODE, RANKS_A_NODE)], 2)
+        times = sorted(_page_times(store))
+    p95 = quantiles(times, n=20)[-1]
+    print(f"page queries: median {1e3 * times[len(times) // 2]:.1f} ms of {len(times)}")
+    return [at_most("page queries over 30 days: p95 in ms of CPU", 1e3 * p95, 100)]
+
+
+def _page_times(store: Store) -> Iterator[float]:
+    now_ns = time.time_ns()
+    month, day = Span(now_ns - 30 * DAY_NS, now_ns), Span(now_ns - DAY_NS, now_ns)
+    asked: list[Callable[[Reader], object]] = [
+        lambda reader: queries.jobs(reader, month),
+        lambda reader: queries.job(reader, "llama"),
+        lambda reader: queries.step_series(reader, "llama", month),
+        lambda reader: queries.step_series(reader, "llama", day),
+        lambda reader: queries.step_series(reader, "llama", month, rank=17),
+        lambda reader: queries.breakdown(reader, "llama", month),
+        lambda reader: queries.breakdown(reader, "llama", day),
+        lambda reader: queries.ranks(reader, "llama", month),
+        lambda reader: queries.step_heatmap(reader, "llama", day, points=60, ranks=range(256)),
+        lambda reader: queries.kernels(reader, "llama", day),
+        lambda reader: queries.collectives(reader, "llama", day),
+        lambda reader: queries.findings(reader, "llama"),
+        lambda reader: queries.nodes(reader, day),
+        lambda reader: queries.counters(reader, "gpu.power_w", day, job="llama", limit=64),
+    ]
+    for round_number in range(6):
+        for ask in asked:
+            reader = Reader(store)
+            begin = time.process_time()
+            ask(reader)
+            if round_number:
+                yield time.process_time() - begin
+
+
+def faults() -> list[Bar]:
+    """Three jobs of 16 ranks with steps of half a second; one rank of each goes wrong."""
+    found_s: dict[str, float] = {}
+    stored_s: dict[str, float] = {}
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+        config.write("[captures]\nper_node_s = 1.0\nper_job_s = 1.0\nmost_at_once = 16\n")
+        config.flush()
+        with serving("--config", config.name) as (collector, _):
+            begin_ns = (time.time_ns() // WINDOW_NS + 2) * WINDOW_NS + 3 * 10**9
+            jobs = [
+                FleetJob(
+                    kind,
+                    2,
+                    8,
+                    500_000_000,
+                    10 * n,
+                    faults=[FleetFault(kind, 5, begin_ns, factor=1.3)],
+                )
+                for n, kind in enumerate(("straggler", "throttle", "hang"))
+            ]
+            _play(collector, jobs, begin_ns, found_s, stored_s)
+    # The rule calls it a hang after 30 s without a step; before that there is nothing to find.
+    patience = {"straggler": 0.0, "throttle": 0.0, "hang": 30.0}
+    bars = []
+    for kind, wait_s in patience.items():
+        found = found_s.get(kind, 999.0) - wait_s
+        bars.append(at_most(f"{kind}: s until it is found", found, 20))
+        bars.append(
+            at_most(
+                f"{kind}: s until its capture is stored", stored_s.get(kind, 999.0) - wait_s, 30
+            )
+        )
+    return bars
+
+
+def _play(
+    collector: Serving,
+    jobs: Sequence[FleetJob],
+    begin_ns: int,
+    found_s: dict[str, float],
+    stored_s: dict[str, float],
+) -> None:
+    agents = [agent for job in jobs for agent in agents_of(job, begin_ns)]
+    start_ns = begin_ns // WINDOW_NS * WINDOW_NS - 12 * WINDOW_NS
+    next_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    for bodies in windows_of(agents, start_ns, (next_ns - start_ns) // WINDOW_NS):
+        post_all(collector.port, bodies, 0)
+    while time.time_ns() < begin_ns + 75 * 10**9 and len(stored_s) < len(jobs):
+        if time.time_ns() >= next_ns + WINDOW_NS:
+            bodies = [agent.batch(next_ns, next_ns + WINDOW_NS) for agent in agents]
+            post_all(collector.port, bodies, 0)
+            next_ns += WINDOW_NS
+        for agent in agents:
+            _answer(collector, agent)
+        now_s = (time.time_ns() - begin_ns) / 1e9
+        for one in collector.get("/v1/findings?state=open")["data"]:
+            found_s.setdefault(one["job"], now_s)
+            if one["capture"]:
+                stored_s.setdefault(one["job"], now_s)
+        time.sleep(0.25)
+
+
+def _answer(collector: Serving, agent: SimulatedAgent) -> None:
+    """As an agent does it: a slice of a few hundred kilobytes."""
+    for request in collector.get(f"/v1/requests?agent={agent.name}&wait=0")["requests"]:
+        connection = http.client.HTTPConnection("127.0.0.1", collector.port, timeout=60)
+        path = f"/v1/detail?capture={request['capture']}&agent={agent.name}"
+        connection.request("PUT", path, os.urandom(300_000))
+        connection.getresponse().read()
+        connection.close()
+
+
+def replay() -> list[Bar]:
+    """What a killed collector left in its spool, in ranks and windows a second of CPU time."""
+    windows = 6
+    first_ns = time.time_ns() // WINDOW_NS * WINDOW_NS - windows * WINDOW_NS
+    job = FleetJob("replay", LIVE_RANKS // RANKS_A_NODE, RANKS_A_NODE)
+    with tempfile.TemporaryDirectory() as folder:
+        place = parse_place(folder)
+        place.spool.mkdir(parents=True)
+        for bodies in windows_of(agents_of(job, first_ns), first_ns, windows):
+            segment = Segment(place.spool)
+            segment.append([Entry("default", time.time_ns(), 0, 0, body) for body in bodies])
+            segment.close()
+        with Store(place) as store:
+            begin = time.process_time()
+            writer = Writer(store)
+            writer.flush(300)
+            elapsed_s = time.process_time() - begin
+            writer.close()
+    live_rate = LIVE_RANKS / (WINDOW_NS / 1e9)
+    return [
+        at_least(
+            "spool replay, times the live rate", windows * LIVE_RANKS / elapsed_s / live_rate, 10
+        )
+    ]
+
+
+def main() -> int:
+    chosen = [word for word in sys.argv[1:] if not word.startswith("-")]
+    parts = {"live": live, "pages": pages, "faults": faults, "replay": replay}
+    bars = [bar for name, part in parts.items() if not chosen or name in chosen for bar in part()]
+    return report("cluster", bars, as_json="--json" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
