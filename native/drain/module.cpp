@@ -187,6 +187,13 @@ class PyReader {
       open.append(nb::make_tuple(valid_utf8(name), range.start_ns));
     }
     result["open"] = open;
+    nb::dict phases;
+    for (const PhaseSum& phase : live.phases) {
+      std::string name;
+      if (phase.total_ns == 0 || !reader().definitions().string(phase.name, &name)) continue;
+      phases[nb::cast(valid_utf8(name))] = phase.total_ns;
+    }
+    result["phases"] = phases;
     return result;
   }
 

@@ -221,6 +221,16 @@ void Reader::close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8
   // Plain ranges have state 0, as they always had.
   uint8_t state = range.kind == static_cast<uint8_t>(SpanKind::kRange) ? 0 : range.kind;
   sums_.add(SumKind::kRange, state, range.name, now_ns, duration);
+  if (range.kind == static_cast<uint8_t>(SpanKind::kPhase)) add_phase(range.name, duration);
+}
+
+void Reader::add_phase(uint32_t name, int64_t duration_ns) noexcept {
+  for (PhaseSum& phase : live_.phases) {
+    if (phase.total_ns != 0 && phase.name != name) continue;
+    phase.name = name;
+    phase.total_ns += static_cast<uint64_t>(duration_ns);
+    return;
+  }
 }
 
 void Reader::begin_step(RingProgress& ring, int64_t step, int64_t now_ns) {

@@ -67,6 +67,12 @@ struct Losses {
   uint64_t dropped, no_ring, nested, definitions_lost, quarantined, unmatched, unknown;
 };
 
+// Time in one phase so far, as far as it has ended.
+struct PhaseSum {
+  uint32_t name;
+  uint64_t total_ns;
+};
+
 struct Live {
   uint64_t read = 0;
   uint64_t steps = 0;
@@ -75,6 +81,7 @@ struct Live {
   int64_t last_step_ns = 0;
   uint64_t state_ns[5] = {};
   SamplerRow sampler = {};
+  PhaseSum phases[8] = {};
 };
 
 class Reader {
@@ -113,6 +120,7 @@ class Reader {
   void end_range(RingProgress& ring, uint32_t name, uint8_t kind, int64_t now_ns);
   void end_alone(RingProgress& ring, uint32_t name, int64_t now_ns);
   void close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags);
+  void add_phase(uint32_t name, int64_t duration_ns) noexcept;
   void begin_step(RingProgress& ring, int64_t step, int64_t now_ns);
   void sample(const RecordHeader& header, const char* bytes);
   void activity(const RingProgress& ring, const RecordHeader& header, const char* bytes);

@@ -89,6 +89,8 @@ class Job:
                 process.reader.new_chunk()
             if begins or process.has_rows:
                 handed.append((process, process.take(now_ns)))
+                if process.learns():
+                    self.recorder.roster.learn(process.segment, process.identity)
         self.recorder.commit([taken for _, taken in handed], now_ns)
         for process, _ in handed:
             if not process.committed():

@@ -21,7 +21,14 @@ _OF_SPAN = {
     SpanKind.SYNC: _PART["sync"],
     SpanKind.PHASE: _PHASE,
 }
-_WORK_PHASES = ("forward", "backward", "optimizer")
+_OF_PHASE = {
+    "forward": _PHASE,
+    "backward": _PHASE,
+    "optimizer": _PHASE,
+    "data": _PART["loader"],
+    "checkpoint": _PART["checkpoint"],
+    "communication": _PART["communication"],
+}
 # What hides what: with a device in sight its work comes first and the host explains its idleness;
 # without one the host's own time is all there is.
 _HOST_PARTS = ("gc", "loader", "checkpoint", "compile", "sync")
@@ -120,8 +127,10 @@ class StepParts:
             part = _OF_SPAN.get(SpanKind(kind), _NOTHING) if kind in _SPAN_KINDS else _NOTHING
             if part == _NOTHING:
                 continue
-            if part == _PHASE and self._definitions.name(name) not in _WORK_PHASES:
-                continue
+            if part == _PHASE:
+                part = _OF_PHASE.get(self._definitions.name(name), _NOTHING)
+                if part == _NOTHING:
+                    continue
             self._interval(part, start_ns, duration_ns)
             self._known |= 1 << (_PART["compute"] if part == _PHASE else part)
 

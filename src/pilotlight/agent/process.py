@@ -61,6 +61,23 @@ class Process:
         self._growth = 0.0
         self._has_rows = True
         self._base_period_ns: int | None = None
+        self._said = b""
+
+    def learns(self) -> bool:
+        """Whether the probe has told more of its process since it was last asked."""
+        said = self.reader.identity()
+        if said == self._said:
+            return False
+        first, self._said = not self._said, said
+        try:
+            facts = json.loads(said)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(facts, dict) or facts == self.identity:
+            return False
+        # Job, rank and place were settled when it said hello.
+        self.identity = {**self.identity, "facts": facts.get("facts", {})}
+        return not first or bool(self.identity["facts"])
 
     @property
     def is_urgent(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pilotlight.recording.processes import ProcessEnd, ProcessStart, append_event, read_processes
 
 _MOST_WAITING = 20_000
+# How often a process may say something new of itself.
+_MOST_TOLD = 20
 
 
 class Roster:
@@ -19,6 +21,7 @@ class Roster:
         self._folder = folder
         self.lost = 0
         self._running: dict[str, ProcessStart] = {}
+        self._told: dict[str, int] = {}
         self._waiting: deque[ProcessStart | ProcessEnd] = deque()
         processes, _ = read_processes(folder)
         for process in processes:
@@ -42,7 +45,16 @@ class Roster:
         self._write(started)
         return started.process
 
+    def learn(self, segment: str, identity: Mapping[str, object]) -> None:
+        """Says again who it is; the last line counts."""
+        known = self._running.get(segment)
+        if known is not None and self._told.get(segment, 0) < _MOST_TOLD:
+            self._told[segment] = self._told.get(segment, 0) + 1
+            self._running[segment] = replace(known, identity=identity)
+            self._write(self._running[segment])
+
     def end(self, segment: str, facts: ProcessEnd) -> None:
+        self._told.pop(segment, None)
         if self._running.pop(segment, None) is not None:
             self._write(facts)
 

@@ -40,6 +40,7 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "step_ns": live["step_ns"],
         "since_step_ns": now_ns - live["last_step_ns"] if live["last_step_ns"] else None,
         **rates,
+        "phases": _phases(before.live, live, elapsed_ns),
         "functions": process.functions.top(_MOST_FUNCTIONS) if process.functions else [],
         "open": [str(name)[:_TEXT] for name, _ in live["open"][-_MOST_FUNCTIONS:]],
         "read": process.read,
@@ -65,6 +66,18 @@ def _rates(
         "states": {
             state.name.lower(): round(spent[state] / whole, 4) if whole else 0.0 for state in State
         },
+    }
+
+
+def _phases(
+    before: Mapping[str, Any], live: Mapping[str, Any], elapsed_ns: int
+) -> dict[str, float]:
+    """The share of each phase in the time since `before`, as far as phases have ended."""
+    earlier = before.get("phases", {})
+    return {
+        str(name): round(min(1.0, (total_ns - earlier.get(name, 0)) / elapsed_ns), 4)
+        for name, total_ns in live["phases"].items()
+        if elapsed_ns > 0
     }
 
 

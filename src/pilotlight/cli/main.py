@@ -16,6 +16,7 @@ from pilotlight.errors import PilotlightError
 VERBS = {
     "run": "Run",
     "top": "Top",
+    "watch": "Watch",
     "report": "Report",
     "export": "Export",
     "dump": "Dump",

@@ -32,6 +32,8 @@ def document_of(report: Report) -> dict[str, Any]:
         "duration_ns": report.duration_ns,
         "processes": [{"label": facts.label, **asdict(facts)} for facts in report.processes],
         "steps": [asdict(steps) for steps in report.steps],
+        "phases": [asdict(times) for times in report.phases],
+        "frameworks": asdict(report.frameworks),
         "functions_of_threads": list(report.functions_of_threads),
         "functions": [asdict(function) for function in report.functions],
         "threads": [asdict(thread) for thread in report.threads],

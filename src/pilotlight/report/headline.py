@@ -7,6 +7,12 @@ from pilotlight.report.report import Report
 from pilotlight.report.steps import Outlier, ProcessSteps
 
 SLOW_RANK_RATIO = 1.05
+WAIT_RATIO = 0.1
+WAITS = {
+    "data": "waiting for data",
+    "communication": "communication",
+    "checkpoint": "saving or loading checkpoints",
+}
 
 
 def headline(report: Report) -> str:
@@ -23,6 +29,7 @@ def _steps(report: Report) -> str:
     if len(report.steps) > 1 and slowest.median_ns > SLOW_RANK_RATIO * middle:
         extra = units.share(slowest.median_ns / middle - 1)
         text += f"; {report.label(slowest.process)} is {extra} slower than the median rank"
+    text += _waits(report)
     number = sum(steps.outlier_count for steps in report.steps)
     if number:
         listed = [(steps, outlier) for steps in report.steps for outlier in steps.outliers]
@@ -31,6 +38,16 @@ def _steps(report: Report) -> str:
         worst = max(later, key=lambda pair: pair[1].duration_ns)
         text += f"; {units.plural(number, 'outlier')}, the worst {_outlier(report, *worst)}"
     return text + "."
+
+
+def _waits(report: Report) -> str:
+    """What a step does instead of computing, where that is a tenth of it or more."""
+    found = [times for times in report.phases if times.phase in WAITS]
+    worst = max(found, key=lambda times: times.ratio, default=None)
+    if worst is None or worst.ratio < WAIT_RATIO:
+        return ""
+    who = f" of {report.label(worst.process)}" if len(report.steps) > 1 else ""
+    return f"; {units.share(worst.ratio)} of it{who} is {WAITS[worst.phase]}"
 
 
 def _outlier(report: Report, steps: ProcessSteps, outlier: Outlier) -> str:

@@ -14,6 +14,8 @@ from pilotlight.report.intervals import nested_in
 from pilotlight.report.quantiles import bucket_of, histogram_quantile, quantile
 
 RANGES_LISTED = 500
+# Those that a program names itself; what adapters tell has tables of its own.
+_OWN_KINDS = (SpanKind.RANGE, SpanKind.OPERATOR, SpanKind.NVTX)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def range_times(recording: Recording, coverage: Coverage) -> tuple[RangeTimes, .
     spans = recording.detail("spans")
     ended = spans["start_ns"] + spans["duration_ns"]
     ranges = spans.where(
-        (spans["kind"] != SpanKind.GC) & coverage.detail_rows(spans["process"], ended)
+        np.isin(spans["kind"], _OWN_KINDS) & coverage.detail_rows(spans["process"], ended)
     )
     partial = (ranges["flags"] & (SpanFlag.NEVER_CLOSED | SpanFlag.BEGIN_LOST)) != 0
     late_name = names.find(ranges["process"], ranges["name"])
@@ -51,8 +53,11 @@ def range_times(recording: Recording, coverage: Coverage) -> tuple[RangeTimes, .
     )
 
     sums = recording.windows("windows")
+    own_states = (0, SpanKind.OPERATOR, SpanKind.NVTX)
     early = sums.where(
-        (sums["kind"] == WindowKind.RANGE) & coverage.window_rows(sums["process"], sums["start_ns"])
+        (sums["kind"] == WindowKind.RANGE)
+        & np.isin(sums["state"], own_states)
+        & coverage.window_rows(sums["process"], sums["start_ns"])
     )
     early_name = names.find(early["process"], early["id"])
     buckets = recording.windows("histograms")

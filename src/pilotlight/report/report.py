@@ -15,10 +15,12 @@ from pilotlight.report.counters import CounterValues, counter_values
 from pilotlight.report.coverage import Coverage, coverage_of
 from pilotlight.report.devices import Devices, devices_of
 from pilotlight.report.flame import Flame, FunctionTime, flame_of, function_times
+from pilotlight.report.frameworks import Frameworks, frameworks_of
 from pilotlight.report.garbage import GarbageTimes, garbage_times
 from pilotlight.report.gpu_work import GpuWork, gpu_work_of
 from pilotlight.report.losses import Losses, losses_of
 from pilotlight.report.overhead import Overhead, overhead_of
+from pilotlight.report.phases import PhaseTimes, phase_times
 from pilotlight.report.ranges import RangeTimes, range_times
 from pilotlight.report.steps import ProcessSteps, StepRows, step_rows, summarize_steps
 from pilotlight.report.threads import StateTimes, ThreadTimes, process_times, thread_times
@@ -57,6 +59,8 @@ class Report:
     duration_ns: int
     processes: tuple[ProcessFacts, ...]
     steps: tuple[ProcessSteps, ...]
+    phases: tuple[PhaseTimes, ...]
+    frameworks: Frameworks
     functions: tuple[FunctionTime, ...]
     functions_of_threads: tuple[str, ...]
     threads: tuple[ThreadTimes, ...]
@@ -100,6 +104,8 @@ def report_of(recording: Recording) -> Report:
         duration_ns=coverage.duration_ns,
         processes=processes,
         steps=steps,
+        phases=phase_times(recording, coverage, rows),
+        frameworks=frameworks_of(recording),
         functions=functions,
         functions_of_threads=tuple(sorted(scope)),
         threads=threads,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.device_tables import print_devices
+from pilotlight.report.framework_tables import print_frameworks, print_phases
 from pilotlight.report.gpu_tables import print_gpu_work
 from pilotlight.report.headline import headline
 from pilotlight.report.notes import garbage_notes, loss_notes, overhead_notes
@@ -31,8 +32,10 @@ def print_report(report: Report, console: Console) -> None:
     console.print(Text(_about(report), style="dim"))
     console.print()
     _print_steps(report, console)
+    print_phases(report.phases, report.label, console)
     _print_functions(report, console)
     _print_ranges(report, console)
+    print_frameworks(report.frameworks, report.label, console)
     _print_threads(report, console)
     _print_counters(report, console)
     print_gpu_work(report.gpu, report.label, console)

@@ -23,6 +23,9 @@ from pilotlight.trace.trace import NONE, Counters, Kind, Lane, Spans, Steps, Tra
 MANIFEST = "manifest.json"
 _TABLES = ("spans", "activities", "launches", "collectives", "steps", "counters")
 _GC_NAME = "Python GC"
+# The phase "data" by the name that rules know such waits by.
+_DATA, _LOADER_NAME = "data", "DataLoader wait"
+_PHASE = 3
 
 # spans.kind of docs/recording.md.
 _SPAN_KINDS = {2: Kind.GC, 5: Kind.OPERATOR, 10: Kind.RUNTIME}
@@ -91,7 +94,7 @@ class _Process:
         self.process = process
         self.tables = tables
         self.lanes: dict[Lane, int] = {}
-        self.texts = (*recording.names.texts, _GC_NAME)
+        self.texts = (*recording.names.texts, _GC_NAME, _LOADER_NAME)
 
     def trace(self, source: str) -> Trace:
         pieces = (self._spans(), self._activities(), self._launches(), self._collectives())
@@ -119,7 +122,10 @@ class _Process:
     def _spans(self) -> tuple[NDArray[Any], ...]:
         rows = self.tables["spans"]
         kind = _mapped(rows["kind"], _SPAN_KINDS, Kind.ANNOTATION)
-        name = np.where(kind == Kind.GC, len(self.texts) - 1, self._names("spans"))
+        name = np.where(kind == Kind.GC, len(self.texts) - 2, self._names("spans"))
+        data = [number for number, text in enumerate(self.texts) if text == _DATA]
+        waits = (rows["kind"] == _PHASE) & np.isin(name, data)
+        name = np.where(waits, len(self.texts) - 1, name)
         return self._columns("spans", kind, name, self._threads("spans"))
 
     def _activities(self) -> tuple[NDArray[Any], ...]:

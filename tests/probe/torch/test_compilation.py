@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import RunPilotlight
 
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import SpanKind
-
-from tests.conftest import RunPilotlight  # isort: skip
 
 pytest.importorskip("torch")
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import RunPilotlight
 
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import CollectiveFlag
-
-from tests.conftest import RunPilotlight  # isort: skip
 
 pytest.importorskip("torch")
 

@@ -1,0 +1,127 @@
+"""The tables of phases, modules, collectives and compilations on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pilotlight.report import units
+from pilotlight.report.frameworks import Frameworks
+from pilotlight.report.phases import OTHER, PHASES, PhaseTimes
+
+_PROCESSES = 16
+_ROWS = 8
+_LINES = 10
+
+Label = Callable[[int], str]
+
+
+def print_phases(phases: Sequence[PhaseTimes], label: Label, console: Console) -> None:
+    if not phases:
+        return
+    shown = [name for name in (*PHASES, OTHER) if any(times.phase == name for times in phases)]
+    table = _table("What a step is made of", "rank", *shown)
+    by_process: dict[int, dict[str, PhaseTimes]] = {}
+    for times in phases:
+        by_process.setdefault(times.process, {})[times.phase] = times
+    for process, mine in list(by_process.items())[:_PROCESSES]:
+        cells = [units.share(mine[name].ratio) if name in mine else "" for name in shown]
+        _add(table, label(process), *cells)
+    _print(console, table, len(by_process) - _PROCESSES)
+
+
+def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
+    if told.modules:
+        table = _table("Modules, forward", "name", "rank", "calls", "total", "mean")
+        for times in told.modules[:_ROWS]:
+            mean = units.duration(times.total_ns // times.count)
+            total = units.duration(times.total_ns)
+            _add(table, times.name, label(times.process), units.count(times.count), total, mean)
+        _print(console, table, len(told.modules) - _ROWS)
+    if told.collectives:
+        table = _table("Collectives", "operation", "group", "rank", "count", "bytes", "total",
+                       "waiting")  # fmt: skip
+        for each in told.collectives[:_ROWS]:
+            waited = units.duration(each.wait_ns) if each.waits else units.NOT_MEASURED
+            _add(
+                table,
+                each.operation,
+                each.group,
+                label(each.process),
+                units.count(each.count),
+                units.size(each.bytes),
+                units.duration(each.total_ns),
+                waited,
+            )
+        _print(console, table, len(told.collectives) - _ROWS)
+    lines = [
+        f"{label(times.process)}: {times.name}, {units.count(times.count)} times, "
+        f"{units.duration(times.total_ns)}"
+        for times in (*told.loader_work[:3], *told.compilations[:5], *told.synchronizations[:5])
+    ]
+    lines += [
+        f"{label(mark.process)}: {mark.text}" + (f" ({mark.count} times)" if mark.count > 1 else "")
+        for mark in told.marks[:_LINES]
+    ]
+    _lines(console, "Loading, compiling, waiting for devices", lines)
+    _lines(console, "About the job", _facts(told, label))
+
+
+def _facts(told: Frameworks, label: Label) -> list[str]:
+    """What is the same everywhere once, then what differs, for a few."""
+    if not told.facts:
+        return []
+    everywhere = dict(next(iter(told.facts.values())))
+    for facts in told.facts.values():
+        everywhere = {key: value for key, value in everywhere.items() if facts.get(key) == value}
+    lines = [
+        f"{key}: {_value(value)}" for key, value in everywhere.items() if value not in ([], "")
+    ]
+    for process, facts in list(told.facts.items())[:4]:
+        own = {key: value for key, value in facts.items() if key not in everywhere}
+        lines += [f"{label(process)}: {key}: {_value(value)}" for key, value in own.items()]
+    return lines
+
+
+def _value(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2),
+        collapse_padding=True,
+        header_style="dim",
+    )
+    for column in columns:
+        is_text = column in ("name", "operation", "group")
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=True)
+    return table
+
+
+def _add(table: Table, *cells: str) -> None:
+    table.add_row(*(Text(units.printable(cell), no_wrap=True) for cell in cells))
+
+
+def _print(console: Console, table: Table, more: int) -> None:
+    console.print(table)
+    if more > 0:
+        console.print(Text(f"and {units.count(more)} more, see --json", style="dim"))
+    console.print()
+
+
+def _lines(console: Console, title: str, lines: Sequence[str]) -> None:
+    if not lines:
+        return
+    console.print(Text(title, style="bold"))
+    for line in lines:
+        console.print(Padding(Text(units.printable(line)), (0, 0, 0, 2), expand=False))
+    console.print()

@@ -1,0 +1,145 @@
+"""What the adapters of frameworks told beside phases: modules, collectives, compilations, facts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotlight.recording.columns import Array, group
+from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import CollectiveFlag, MarkKind, SpanKind
+
+LISTED = 100
+_TOLD = ("recompile ", "graph break: ", "compile failed ", "out of memory ", "adapter ")
+
+
+@dataclass(frozen=True)
+class SpanTimes:
+    """Of one process: how often and how long, all of it inside what it is part of."""
+
+    process: int
+    name: str
+    count: int
+    total_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class CollectiveTimes:
+    """Of one process, operation and group. `wait_ns` is of those `waits` whose wait is known."""
+
+    process: int
+    operation: str
+    group: str
+    count: int
+    bytes: int
+    total_ns: int
+    waits: int
+    wait_ns: int
+
+
+@dataclass(frozen=True)
+class ToldMark:
+    process: int
+    text: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Frameworks:
+    modules: tuple[SpanTimes, ...]
+    loader_work: tuple[SpanTimes, ...]
+    compilations: tuple[SpanTimes, ...]
+    synchronizations: tuple[SpanTimes, ...]
+    collectives: tuple[CollectiveTimes, ...]
+    marks: tuple[ToldMark, ...]
+    facts: dict[int, dict[str, object]]
+
+
+def frameworks_of(recording: Recording) -> Frameworks:
+    """Of the detail that is still there."""
+    return Frameworks(
+        modules=_spans(recording, SpanKind.MODULE),
+        loader_work=_spans(recording, SpanKind.LOADER),
+        compilations=_spans(recording, SpanKind.COMPILE),
+        synchronizations=_spans(recording, SpanKind.SYNC),
+        collectives=_collectives(recording),
+        marks=_marks(recording),
+        facts={
+            process.start.process: {str(key): value for key, value in facts.items()}
+            for process in recording.processes
+            for facts in [process.start.identity.get("facts")]
+            if isinstance(facts, dict) and facts
+        },
+    )
+
+
+def _spans(recording: Recording, kind: SpanKind) -> tuple[SpanTimes, ...]:
+    spans = recording.detail("spans")
+    spans = spans.where((spans["kind"] == kind) & (spans["flags"] == 0))
+    if not spans.rows:
+        return ()
+    numbers = recording.names.find(spans["process"], spans["name"])
+    found, position = group(spans["process"], numbers)
+    size = found[0].size
+    counts = np.bincount(position, minlength=size)
+    totals = np.bincount(position, spans["duration_ns"], size)
+    longest: Array = np.zeros(size, np.int64)
+    np.maximum.at(longest, position, spans["duration_ns"])
+    order = np.argsort(-totals, kind="stable")[:LISTED].tolist()
+    return tuple(
+        SpanTimes(
+            int(found[0][row]),
+            recording.names.texts[int(found[1][row])],
+            int(counts[row]),
+            int(totals[row]),
+            int(longest[row]),
+        )
+        for row in order
+    )
+
+
+def _collectives(recording: Recording) -> tuple[CollectiveTimes, ...]:
+    rows = recording.detail("collectives")
+    if not rows.rows:
+        return ()
+    texts = recording.names.texts
+    operation = recording.names.find(rows["process"], rows["name"])
+    groups = recording.names.find(rows["process"], rows["group"])
+    found, position = group(rows["process"], operation, groups)
+    size = found[0].size
+    known = (rows["flags"] & CollectiveFlag.WAIT_KNOWN) != 0
+    counts = np.bincount(position, minlength=size)
+    sizes = np.bincount(position, np.maximum(rows["bytes"], 0), size)
+    totals = np.bincount(position, rows["duration_ns"], size)
+    waits = np.bincount(position[known], minlength=size)
+    waited = np.bincount(position[known], rows["wait_ns"][known], size)
+    order = np.argsort(-totals, kind="stable")[:LISTED].tolist()
+    return tuple(
+        CollectiveTimes(
+            process=int(found[0][row]),
+            operation=texts[int(found[1][row])],
+            group=texts[int(found[2][row])],
+            count=int(counts[row]),
+            bytes=int(sizes[row]),
+            total_ns=int(totals[row]),
+            waits=int(waits[row]),
+            wait_ns=int(waited[row]),
+        )
+        for row in order
+    )
+
+
+def _marks(recording: Recording) -> tuple[ToldMark, ...]:
+    marks = recording.detail("marks")
+    mine = marks.where(marks["kind"] == MarkKind.MARK)
+    numbers = recording.names.find(mine["process"], mine["name"])
+    texts = recording.names.texts
+    told = Counter(
+        (int(process), texts[int(number)])
+        for process, number in zip(mine["process"], numbers, strict=True)
+        if texts[int(number)].startswith(_TOLD)
+    )
+    return tuple(ToldMark(*key, count) for key, count in told.most_common(LISTED))

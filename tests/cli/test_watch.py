@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from rich.console import Console
+from tests.conftest import RunPilotlight
+
+from pilotlight.cli.watch import table_of, view_of
+
+LOOP = """
+    import time
+    from pilotlight import _probe
+    for step in range(400):
+        _probe.automatic_step(step)
+        _probe.enter_phase(1); time.sleep(0.008); _probe.leave_phase(1)
+        time.sleep(0.002)
+"""
+
+
+def process(rank: int, step: int = 10, step_ns: int = 5_000_000) -> dict[str, object]:
+    return {
+        "rank": rank,
+        "pid": 100 + rank,
+        "steps": step,
+        "step": step,
+        "step_ns": step_ns,
+        "since_step_ns": 1,
+        "steps_per_s": 2.0,
+        "phases": {"forward": 0.5, "data": 0.25},
+        "dropped": 0,
+    }
+
+
+def test_a_view_has_the_phases_of_each_rank_and_the_rest() -> None:
+    view = view_of({"processes": [process(1, step_ns=9_000_000), process(0, step=7)]}, "job")
+    assert [rank["rank"] for rank in view["ranks"]] == [0, 1]
+    assert view["ranks"][0]["phases"]["other"] == 0.25
+    assert (view["slowest_rank"], view["behind_rank"], view["steps_apart"]) == (1, 0, 3)
+
+
+def test_of_very_many_ranks_the_slowest_are_shown() -> None:
+    many = [process(rank, step_ns=1_000_000 + rank) for rank in range(200)]
+    console = Console(file=io.StringIO(), width=200)
+    console.print(table_of(view_of({"processes": many}, "job")))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "the 40 slowest are shown" in text and "199 slowest" in text
+    assert len(text.splitlines()) < 50
+
+
+def test_a_job_without_steps_is_an_empty_view() -> None:
+    view = view_of({"processes": []}, "job")
+    assert (view["ranks"], view["slowest_rank"], view["steps_apart"]) == ([], None, 0)
+
+
+def test_a_running_job_is_watched_until_it_ends(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    program = tmp_path / "loop.py"
+    program.write_text(textwrap.dedent(LOOP))
+    words = [sys.executable, "-m", "pilotlight", "run", "-q", "--name", "loop"]
+    job = subprocess.Popen([*words, "-o", str(tmp_path / "r"), "--", sys.executable, str(program)])
+    try:
+        for _ in range(100):
+            done = pilotlight_cli("watch", "loop", "--json", "--seconds", "2.5")
+            if done.returncode == 0 and done.stdout:
+                break
+        views = [json.loads(line) for line in done.stdout.splitlines()]
+        (rank,) = views[-1]["ranks"]
+        assert rank["step"] > 0
+        assert 0.5 < rank["phases"]["forward"] <= 1
+        plain = pilotlight_cli("watch", "--seconds", "1.5")
+        assert plain.returncode == 0, plain.stderr
+        assert "forward" in plain.stdout
+    finally:
+        job.wait(timeout=60)
+
+
+def test_a_job_that_is_not_there_is_named(pilotlight_cli: RunPilotlight, tmp_path: Path) -> None:
+    done = pilotlight_cli("watch", "nobody")
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1

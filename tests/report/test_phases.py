@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.recording.example import Process, write_example
+
+from pilotlight.recording.recording import Recording
+from pilotlight.report.headline import headline
+from pilotlight.report.phases import PhaseTimes
+from pilotlight.report.report import Report, report_of
+
+MS = 1_000_000
+S = 1_000 * MS
+THREAD = 7
+PHASE, MODULE = 3, 4
+
+
+def report(folder: Path, *processes: Process) -> Report:
+    return report_of(Recording.open(write_example(folder, *processes)))
+
+
+def stepping(index: int = 0) -> Process:
+    """Ten steps of 10 ms: 4 data, 3 forward, 1 optimizer, 2 of nothing that is told."""
+    process = Process(index)
+    for number in range(10):
+        start = S + number * 10 * MS
+        process.add("steps", THREAD, number, start, 10 * MS)
+        for name, begin, length in (("data", 0, 4), ("forward", 4, 3), ("optimizer", 8, 1)):
+            place = start + begin * MS
+            process.add("spans", THREAD, process.name(name), PHASE, 0, place, length * MS)
+        process.add("spans", THREAD, process.name("Net"), MODULE, 0, start + 4 * MS, 2 * MS)
+    return process
+
+
+def by_name(found: Report) -> dict[str, PhaseTimes]:
+    return {times.phase: times for times in found.phases}
+
+
+def test_phases_and_what_is_left_add_up_to_the_steps(tmp_path: Path) -> None:
+    phases = by_name(report(tmp_path, stepping()))
+    assert {name: times.total_ns // MS for name, times in phases.items()} == {
+        "data": 40,
+        "forward": 30,
+        "optimizer": 10,
+        "other": 20,
+    }
+    assert phases["data"].ratio == pytest.approx(0.4)
+    assert phases["forward"].count == 10
+
+
+def test_what_lies_outside_of_steps_or_on_other_threads_does_not_count(tmp_path: Path) -> None:
+    process = stepping()
+    checkpoint = process.name("checkpoint")
+    process.add("spans", THREAD, checkpoint, PHASE, 0, 2 * S, 500 * MS)
+    process.add("spans", 8, checkpoint, PHASE, 0, S, 50 * MS)
+    process.add("spans", THREAD, checkpoint, PHASE, 1, S, 50 * MS)
+    assert "checkpoint" not in by_name(report(tmp_path, process))
+
+
+def test_a_process_without_phases_has_none(tmp_path: Path) -> None:
+    process = Process(0)
+    process.add("steps", THREAD, 0, S, MS)
+    assert report(tmp_path, process).phases == ()
+
+
+def test_the_headline_says_that_a_step_waits_for_data(tmp_path: Path) -> None:
+    text = headline(report(tmp_path, stepping(0), stepping(1)))
+    assert "; 40.0 % of it of rank 0 is waiting for data" in text
+
+
+def test_phases_and_modules_are_no_ranges(tmp_path: Path) -> None:
+    found = report(tmp_path, stepping())
+    assert found.ranges == ()
+    (module,) = found.frameworks.modules
+    assert (module.name, module.count, module.total_ns) == ("Net", 10, 20 * MS)
+
+
+def test_collectives_are_summed_by_operation_and_group(tmp_path: Path) -> None:
+    process = Process(0)
+    names = [process.name(text) for text in ("all_reduce", "0 default_pg", "float32")]
+    for number, flags in ((1, 2), (2, 2), (3, 1)):
+        process.add(
+            "collectives", THREAD, names[0], names[1], names[2], 0, 2, flags, number * S, 5 * MS,
+            2 * MS, 1000, number, 0,
+        )  # fmt: skip
+    (found,) = report(tmp_path, process).frameworks.collectives
+    assert (found.operation, found.group, found.count) == ("all_reduce", "0 default_pg", 3)
+    assert (found.bytes, found.total_ns) == (3000, 15 * MS)
+    # One was asynchronous and nobody waited for it.
+    assert (found.waits, found.wait_ns) == (2, 4 * MS)
+
+
+def test_recompilations_are_told_with_their_guard(tmp_path: Path) -> None:
+    process = Process(0)
+    for time in (1, 2):
+        process.add("marks", THREAD, process.name("recompile f: x changed"), 1, time * S, 1)
+    process.add("marks", THREAD, process.name("of the program"), 1, S, 1)
+    (mark,) = report(tmp_path, process).frameworks.marks
+    assert (mark.text, mark.count) == ("recompile f: x changed", 2)
