@@ -12,7 +12,7 @@ import numpy as np
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.trace import NONE, Counters, Kind, Lane, Spans
 
-MAX_NAMES = 2_000_000
+MAX_NAMES = 500_000
 MAX_LANES = 1_000_000
 OVERFLOW_NAME = "(more names than fit)"
 _MOST = (1 << 63) - 1
