@@ -38,7 +38,7 @@ check: setup ## formatting, lint, types, layers, generated files
 test: setup ## all tests, under 15 minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 10
 
-demo: setup ## record a real training job and show its report
+demo: setup ## record a real training job, and a simulated 8-GPU one, and show their reports
 	@sh scripts/demo $(BIN)
 
 bench: setup ## every benchmark, and a table of the bars

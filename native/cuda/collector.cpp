@@ -347,8 +347,10 @@ int64_t Collector::window_ns(Window window) noexcept {
 
 void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   bool on = window == Window::kOn;
-  bool nodes = on && saw_graph_.load(std::memory_order_relaxed) &&
-               (tier_ == kTierNodes || tier_ == kTierAll || ++on_windows_ % kNodesOneIn == 0);
+  // Where they are asked for, from the start: CUPTI wants to know before a graph is instantiated.
+  bool nodes =
+      on && (tier_ == kTierNodes || tier_ == kTierAll ||
+             (saw_graph_.load(std::memory_order_relaxed) && ++on_windows_ % kNodesOneIn == 0));
   bool launches = window != Window::kQuiet;
   bool launched = launches_on_;
   bool toggles = !library_.facts().cannot_toggle;

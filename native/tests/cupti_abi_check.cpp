@@ -1,0 +1,168 @@
+// native/tests/cupti_abi_check.cpp: our own declarations of CUPTI's interface against the real
+// headers of whatever version is on the include path. Compiling it is the test.
+#include <cuda.h>
+#include <cupti.h>
+
+#include "cuda/cupti_abi.h"
+
+namespace ours = pilotlight::cupti;
+
+#define SAME(type, field, real, real_field)                                 \
+  static_assert(offsetof(ours::type, field) == offsetof(real, real_field)); \
+  static_assert(sizeof(ours::type::field) == sizeof(real::real_field))
+
+#if CUPTI_API_VERSION >= 130400
+using Kernel = CUpti_ActivityKernel13;
+#elif CUPTI_API_VERSION >= 130100
+using Kernel = CUpti_ActivityKernel11;
+#elif CUPTI_API_VERSION >= 130000
+using Kernel = CUpti_ActivityKernel10;
+#elif CUPTI_API_VERSION >= 22
+using Kernel = CUpti_ActivityKernel9;
+#else
+using Kernel = CUpti_ActivityKernel8;
+#endif
+SAME(KernelRecord, start, Kernel, start);
+SAME(KernelRecord, end, Kernel, end);
+SAME(KernelRecord, completed, Kernel, completed);
+SAME(KernelRecord, device, Kernel, deviceId);
+SAME(KernelRecord, context, Kernel, contextId);
+SAME(KernelRecord, stream, Kernel, streamId);
+SAME(KernelRecord, correlation, Kernel, correlationId);
+SAME(KernelRecord, name, Kernel, name);
+SAME(KernelRecord, queued, Kernel, queued);
+SAME(KernelRecord, submitted, Kernel, submitted);
+SAME(KernelRecord, graph_node, Kernel, graphNodeId);
+SAME(KernelRecord, graph, Kernel, graphId);
+static_assert(offsetof(ours::KernelRecord, grid) == offsetof(Kernel, gridX));
+static_assert(offsetof(ours::KernelRecord, block) == offsetof(Kernel, blockX));
+static_assert(sizeof(ours::KernelRecord) <= sizeof(Kernel));
+
+using Copy = CUpti_ActivityMemcpy5;
+SAME(MemcpyRecord, copy_kind, Copy, copyKind);
+SAME(MemcpyRecord, source_kind, Copy, srcKind);
+SAME(MemcpyRecord, target_kind, Copy, dstKind);
+SAME(MemcpyRecord, bytes, Copy, bytes);
+SAME(MemcpyRecord, start, Copy, start);
+SAME(MemcpyRecord, end, Copy, end);
+SAME(MemcpyRecord, device, Copy, deviceId);
+SAME(MemcpyRecord, context, Copy, contextId);
+SAME(MemcpyRecord, stream, Copy, streamId);
+SAME(MemcpyRecord, correlation, Copy, correlationId);
+SAME(MemcpyRecord, graph_node, Copy, graphNodeId);
+SAME(MemcpyRecord, graph, Copy, graphId);
+
+using Peer = CUpti_ActivityMemcpyPtoP4;
+SAME(MemcpyPeerRecord, bytes, Peer, bytes);
+SAME(MemcpyPeerRecord, start, Peer, start);
+SAME(MemcpyPeerRecord, end, Peer, end);
+SAME(MemcpyPeerRecord, device, Peer, deviceId);
+SAME(MemcpyPeerRecord, stream, Peer, streamId);
+SAME(MemcpyPeerRecord, source_device, Peer, srcDeviceId);
+SAME(MemcpyPeerRecord, target_device, Peer, dstDeviceId);
+SAME(MemcpyPeerRecord, correlation, Peer, correlationId);
+SAME(MemcpyPeerRecord, graph_node, Peer, graphNodeId);
+SAME(MemcpyPeerRecord, graph, Peer, graphId);
+
+using Set = CUpti_ActivityMemset4;
+SAME(MemsetRecord, value, Set, value);
+SAME(MemsetRecord, bytes, Set, bytes);
+SAME(MemsetRecord, start, Set, start);
+SAME(MemsetRecord, end, Set, end);
+SAME(MemsetRecord, device, Set, deviceId);
+SAME(MemsetRecord, stream, Set, streamId);
+SAME(MemsetRecord, correlation, Set, correlationId);
+SAME(MemsetRecord, graph_node, Set, graphNodeId);
+SAME(MemsetRecord, graph, Set, graphId);
+
+using Wait = CUpti_ActivitySynchronization;
+SAME(SynchronizationRecord, type, Wait, type);
+SAME(SynchronizationRecord, start, Wait, start);
+SAME(SynchronizationRecord, end, Wait, end);
+SAME(SynchronizationRecord, correlation, Wait, correlationId);
+SAME(SynchronizationRecord, context, Wait, contextId);
+SAME(SynchronizationRecord, stream, Wait, streamId);
+
+using Graph = CUpti_ActivityGraphTrace;
+SAME(GraphTraceRecord, correlation, Graph, correlationId);
+SAME(GraphTraceRecord, start, Graph, start);
+SAME(GraphTraceRecord, end, Graph, end);
+SAME(GraphTraceRecord, device, Graph, deviceId);
+SAME(GraphTraceRecord, graph, Graph, graphId);
+SAME(GraphTraceRecord, context, Graph, contextId);
+SAME(GraphTraceRecord, stream, Graph, streamId);
+
+using Overhead = CUpti_ActivityOverhead;
+SAME(OverheadRecord, overhead, Overhead, overheadKind);
+SAME(OverheadRecord, object, Overhead, objectKind);
+SAME(OverheadRecord, start, Overhead, start);
+SAME(OverheadRecord, end, Overhead, end);
+
+using Memory = CUpti_ActivityMemory3;
+SAME(MemoryRecord, operation, Memory, memoryOperationType);
+SAME(MemoryRecord, correlation, Memory, correlationId);
+SAME(MemoryRecord, address, Memory, address);
+SAME(MemoryRecord, bytes, Memory, bytes);
+SAME(MemoryRecord, time, Memory, timestamp);
+SAME(MemoryRecord, device, Memory, deviceId);
+SAME(MemoryRecord, context, Memory, contextId);
+SAME(MemoryRecord, stream, Memory, streamId);
+
+SAME(CallbackData, site, CUpti_CallbackData, callbackSite);
+SAME(CallbackData, function, CUpti_CallbackData, functionName);
+SAME(CallbackData, symbol, CUpti_CallbackData, symbolName);
+SAME(CallbackData, correlation_data, CUpti_CallbackData, correlationData);
+SAME(CallbackData, correlation, CUpti_CallbackData, correlationId);
+static_assert(sizeof(ours::CallbackData) == sizeof(CUpti_CallbackData));
+SAME(ResourceData, descriptor, CUpti_ResourceData, resourceDescriptor);
+SAME(GraphData, node, CUpti_GraphData, node);
+SAME(GraphData, original_node, CUpti_GraphData, originalNode);
+static_assert(sizeof(ours::GraphData) == sizeof(CUpti_GraphData));
+
+static_assert(int(ours::kMemcpy) == CUPTI_ACTIVITY_KIND_MEMCPY);
+static_assert(int(ours::kMemcpyPeer) == CUPTI_ACTIVITY_KIND_MEMCPY2);
+static_assert(int(ours::kMemset) == CUPTI_ACTIVITY_KIND_MEMSET);
+static_assert(int(ours::kConcurrentKernel) == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+static_assert(int(ours::kOverhead) == CUPTI_ACTIVITY_KIND_OVERHEAD);
+static_assert(int(ours::kSynchronization) == CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+static_assert(int(ours::kMemory2) == CUPTI_ACTIVITY_KIND_MEMORY2);
+static_assert(int(ours::kGraphTrace) == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+static_assert(int(ours::kZeroedOutBuffer) == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
+static_assert(int(ours::kFlushForced) == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+static_assert(int(ours::kGraphNodeCreated) == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+static_assert(int(ours::kGraphNodeCloned) == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+static_assert(int(ours::kModuleLoaded) == CUPTI_CBID_RESOURCE_MODULE_LOADED);
+static_assert(int(ours::kModuleUnloadStarting) == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+static_assert(int(ours::kMultipleSubscribers) == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+static_assert(int(ours::kInsufficientPrivileges) == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
+static_assert(int(ours::kMaxLimitReached) == CUPTI_ERROR_MAX_LIMIT_REACHED);
+static_assert(int(ours::kDriver) == CUPTI_CB_DOMAIN_DRIVER_API);
+static_assert(int(ours::kRuntime) == CUPTI_CB_DOMAIN_RUNTIME_API);
+static_assert(int(ours::kResource) == CUPTI_CB_DOMAIN_RESOURCE);
+
+// The calls that launches.cpp listens to, by number.
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel == 307);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx == 652);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel == 477);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch == 514);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync == 306);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2 == 277);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2 == 279);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2 == 281);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async == 216);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize == 126);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize == 17);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize == 121);
+static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000 == 211);
+static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060 == 430);
+static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000 == 311);
+static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020 == 41);
+static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020 == 51);
+static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020 == 131);
+static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020 == 165);
+
+#if CUPTI_API_VERSION >= 130300
+static_assert(sizeof(ours::SubscriberParams) == CUpti_SubscriberParams_STRUCT_SIZE);
+SAME(SubscriberParams, allow_multiple, CUpti_SubscriberParams, allowMultipleSubscribers);
+SAME(SubscriberParams, old_name, CUpti_SubscriberParams, oldSubscriberName);
+#endif

@@ -1,0 +1,145 @@
+// native/tests/governor_test.cpp: the governor against a world whose costs are known.
+#include "cuda/governor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <random>
+
+using namespace pilotlight::cupti;
+
+namespace {
+
+#define CHECK(condition)                                     \
+  do {                                                       \
+    if (!(condition)) {                                      \
+      printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                               \
+    }                                                        \
+  } while (0)
+
+// A job with steps of 10 ms and some launches; records make a step longer by `cost`.
+struct World {
+  double launches_per_s;
+  double callback_ns;
+  double record_ns;
+  double cost;
+  double noise;
+  bool has_steps = true;
+  std::mt19937 random{7};
+
+  WindowFacts window(WindowKind kind, int64_t length_ns) {
+    WindowFacts facts = {};
+    facts.kind = kind;
+    facts.duration_ns = length_ns;
+    bool on = kind == WindowKind::kOn;
+    if (kind != WindowKind::kQuiet) {
+      double seconds = double(length_ns) / 1e9;
+      facts.launches = uint64_t(launches_per_s * seconds);
+      facts.launch_cost_ns = int64_t(double(facts.launches) * callback_ns);
+      facts.call_ns = 2000 + (on ? record_ns : 0);
+    }
+    if (has_steps) {
+      double step_ns = 1e7 * (on ? 1 + cost : 1);
+      facts.steps = uint32_t(double(length_ns) / step_ns);
+      std::normal_distribution<double> error(0, noise / sqrt(std::max(facts.steps, 1u)));
+      facts.step_ns = facts.steps > 0 ? step_ns * (1 + error(random)) : 0;
+    }
+    return facts;
+  }
+};
+
+// What it costs the job in the end, over some cycles.
+double run(Governor* governor, World* world, int cycles) {
+  double spent = 0, whole = 0;
+  for (int i = 0; i < cycles; i++) {
+    spent = i == cycles / 2 ? 0 : spent;
+    whole = i == cycles / 2 ? 0 : whole;
+    Plan plan = governor->plan();
+    struct {
+      WindowKind kind;
+      int64_t length;
+    } const parts[] = {{WindowKind::kOn, plan.on_ns},
+                       {WindowKind::kPlain, plan.plain_ns},
+                       {WindowKind::kQuiet, plan.quiet_ns}};
+    for (const auto& part : parts) {
+      if (part.length == 0) continue;
+      WindowFacts facts = world->window(part.kind, part.length);
+      governor->observe(facts);
+      double records = part.kind == WindowKind::kOn ? world->cost * double(part.length) : 0;
+      double calls = part.kind == WindowKind::kOn ? double(facts.launches) * world->record_ns : 0;
+      spent += double(facts.launch_cost_ns) + std::max(records, calls);
+      whole += double(part.length);
+    }
+  }
+  return spent / whole;
+}
+
+void what_costs_nothing_is_collected_nearly_always() {
+  Governor governor({});
+  World world = {1000, 50, 0, 0, 0.001};
+  run(&governor, &world, 40);
+  CHECK(governor.plan().duty > 0.85);
+  CHECK(governor.plan().quiet_ns == 0);
+}
+
+void the_ceiling_holds_whatever_records_cost() {
+  for (double cost : {0.0, 0.005, 0.02, 0.1, 0.5}) {
+    Governor governor({});
+    World world = {2000, 60, 0, cost, 0.002};
+    double spent = run(&governor, &world, 60);
+    CHECK(spent <= 0.01);
+    if (cost >= 0.02) CHECK(spent > 0.002);  // the budget is used, too
+  }
+}
+
+void the_ceiling_holds_in_a_storm_of_launches() {
+  for (double rate : {1e3, 1e4, 1e5, 1e6}) {
+    Governor governor({});
+    World world = {rate, 80, 300, 0, 0, false};
+    CHECK(run(&governor, &world, 60) <= 0.01);
+    CHECK((governor.plan().quiet_ns > 0) == (rate >= 1e5));
+  }
+}
+
+void the_interval_has_the_truth_in_it() {
+  for (double cost : {0.0, 0.005, 0.02, 0.1}) {
+    int inside = 0;
+    for (unsigned seed = 1; seed <= 200; seed++) {
+      Governor governor({});
+      World world = {1000, 50, 0, cost, 0.05};
+      world.random.seed(seed);
+      run(&governor, &world, 30);
+      Overhead found = governor.overhead();
+      CHECK(found.pairs >= 3);
+      inside += found.low <= cost && cost <= found.high ? 1 : 0;
+    }
+    printf("cost %.3f: inside in %d of 200\n", cost, inside);
+    CHECK(inside >= 180);
+  }
+}
+
+void a_loss_halves_what_is_collected() {
+  Governor governor({});
+  World world = {1000, 50, 0, 0, 0.001};
+  run(&governor, &world, 40);
+  double before = governor.plan().duty;
+  WindowFacts on = world.window(WindowKind::kOn, governor.plan().on_ns);
+  on.overrun = true;
+  governor.observe(on);
+  governor.observe(world.window(WindowKind::kPlain, governor.plan().plain_ns));
+  CHECK(governor.plan().duty <= before / 2);
+}
+
+}  // namespace
+
+int main() {
+  what_costs_nothing_is_collected_nearly_always();
+  the_ceiling_holds_whatever_records_cost();
+  the_ceiling_holds_in_a_storm_of_launches();
+  the_interval_has_the_truth_in_it();
+  a_loss_halves_what_is_collected();
+  printf("all hold\n");
+  return 0;
+}

@@ -1,0 +1,89 @@
+"""Our declarations of CUPTI's interface are those of NVIDIA's headers, from 11.8 to 13.4."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WHEELS = ROOT / "build" / "cuda-headers"
+_CRT = "nvidia-cuda-crt==13.4.92"
+
+VERSIONS = {
+    "11.8": ("nvidia-cuda-cupti-cu11==11.8.87", "nvidia-cuda-runtime-cu11==11.8.89"),
+    "12.4": ("nvidia-cuda-cupti-cu12==12.4.127", "nvidia-cuda-runtime-cu12==12.9.79"),
+    "12.9": ("nvidia-cuda-cupti-cu12==12.9.79", "nvidia-cuda-runtime-cu12==12.9.79"),
+    "13.0": ("nvidia-cuda-cupti==13.0.85", "nvidia-cuda-runtime==13.4.92"),
+    "13.4": ("nvidia-cuda-cupti==13.4.92", "nvidia-cuda-runtime==13.4.92"),
+}
+
+
+def headers(requirement: str) -> Path:
+    """The include folder of a wheel, unpacked once under build/ and never installed."""
+    folder = WHEELS / requirement.replace("==", "-")
+    if not folder.exists():
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
+                *("--disable-pip-version-check", "-d", str(WHEELS / "wheels"), requirement),
+            ],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            pytest.skip(f"{requirement} cannot be had: {done.stderr.strip()[-200:]}")
+        name, version = requirement.split("==")
+        wheel = next((WHEELS / "wheels").glob(f"{name.replace('-', '_')}-{version}-*.whl"))
+        with zipfile.ZipFile(wheel) as archive:
+            texts = [one for one in archive.namelist() if "/include/" in one]
+            archive.extractall(folder, texts)
+        wheel.unlink()
+    return next(path for path in folder.rglob("include") if path.is_dir())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sizes_offsets_and_numbers_are_those_of_the_real_headers(version: str) -> None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    folders = [headers(requirement) for requirement in (*VERSIONS[version], _CRT)]
+    done = subprocess.run(
+        [
+            *(compiler, "-std=c++17", "-fsyntax-only", f"-I{ROOT / 'native'}"),
+            *(f"-I{folder}" for folder in folders),
+            str(ROOT / "native" / "tests" / "cupti_abi_check.cpp"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_wrong_offset_does_not_pass(tmp_path: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    copy = tmp_path / "cuda"
+    copy.mkdir()
+    text = (ROOT / "native" / "cuda" / "cupti_abi.h").read_text()
+    wrong = text.replace("uint8_t unused2[8];", "uint8_t unused2[16];")
+    assert wrong != text
+    (copy / "cupti_abi.h").write_text("\n".join(
+        line for line in wrong.splitlines() if not line.startswith("static_assert")
+    ))  # fmt: skip
+    folders = [headers(requirement) for requirement in (*VERSIONS["12.9"], _CRT)]
+    done = subprocess.run(
+        [
+            *(compiler, "-std=c++17", "-fsyntax-only", f"-I{tmp_path}"),
+            *(f"-I{folder}" for folder in folders),
+            str(ROOT / "native" / "tests" / "cupti_abi_check.cpp"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0 and "graph_node" in done.stderr

@@ -1,0 +1,67 @@
+"""CUDA graphs: timed as a whole all the time; their kernels lead to the code that captured them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.conftest import RunPilotlight
+from tests.gpu.conftest import GpuJob, RunGpuJob
+
+_GRAPH = """
+import time
+gpu = Gpu()
+def capture_attention():
+    for _ in range(3): gpu.kernel("attention", 20_000, 9)
+def capture_mlp():
+    for _ in range(2): gpu.kernel("mlp", 30_000, 9)
+def capture():
+    gpu.begin_capture(9)
+    capture_attention()
+    capture_mlp()
+    return gpu.end_capture(9)
+def decode(graph):
+    gpu.launch(graph)
+    gpu.sync()
+graph = capture()
+for _ in range({launches}):
+    decode(graph)
+"""
+
+
+def _paths(done: GpuJob, name: str) -> set[str]:
+    recording = done.recording
+    activities = recording.detail("activities")
+    rows = np.array(done.names("activities")) == name
+    nodes = recording.calls.find(activities["process"][rows], activities["stack"][rows])
+    return {frame.function for node in nodes.tolist() for frame in recording.calls.path(node)}
+
+
+@pytest.mark.parametrize("version", [18, 28, 130401])
+def test_kernels_of_a_graph_lead_to_the_code_that_captured_them(
+    gpu_job: RunGpuJob, version: int
+) -> None:
+    done = gpu_job(_GRAPH.format(launches=40), cupti=version)
+    found = done.rows("activities")
+    assert (found["attention"], found["mlp"]) == (120, 80)
+    assert {"capture", "capture_attention"} <= _paths(done, "attention")
+    assert "capture_mlp" in _paths(done, "mlp") and "decode" not in _paths(done, "mlp")
+    activities = done.recording.detail("activities")
+    rows = np.array(done.names("activities")) == "mlp"
+    assert len(np.unique(activities["detail"][rows])) == 2  # its two nodes
+
+
+def test_a_graph_is_timed_as_a_whole_whatever_the_windows(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
+) -> None:
+    done = gpu_job(
+        _GRAPH.format(launches=3000), PILOTLIGHT_GPU="auto", PILOTLIGHT_GPU_PERIOD="0.05"
+    )
+    report = pilotlight_cli("report", "--json", str(done.folder))
+    work = {row["kind"]: row for row in json.loads(report.stdout)["gpu"]["work"]}
+    graph = work["graph"]
+    # In every eighth on window its nodes are shown instead.
+    assert 1500 < graph["seen"] <= 3000
+    assert graph["total_count"] == pytest.approx(3000, rel=0.05)
+    assert graph["median_ns"] == pytest.approx(120_000, rel=0.01)
