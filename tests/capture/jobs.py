@@ -80,6 +80,7 @@ while True:
 """
 
 JAX = """
+import sys
 import time
 import jax
 import pilotlight
@@ -91,6 +92,8 @@ for number in range(1_000_000):
     pilotlight.step(number)
     if number == 20:
         print("ready", flush=True)
+    while number > 25 and "hang" in sys.argv:
+        time.sleep(0.2)
 """
 
 

@@ -46,3 +46,16 @@ def test_an_xspace_of_some_steps_comes_from_inside(world: Path) -> None:
         text=True,
     )
     assert "Pjit" in shown.stdout, shown.stderr
+
+
+def test_a_hung_job_is_explained_from_outside(world: Path) -> None:
+    job = RunningJob(world, "jaxhung", JAX, sys.executable, "PROGRAM", "hang")
+    try:
+        code, result, said = job.capture()
+    finally:
+        job.stop()
+    assert code == 1, said
+    (process,) = result["processes"]
+    assert "hung" in process["answered"]["reason"]
+    (stacks,) = (world / "capture" / "stacks").iterdir()
+    assert "jaxhung.py" in stacks.read_text()

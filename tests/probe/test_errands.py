@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
+
+from pilotlight.probe import errands
+from pilotlight.trace.flight_recorder import load_plain
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -22,22 +26,22 @@ def test_without_a_framework_nothing_is_imported_and_no_thread_starts() -> None:
     ended = run(
         "import sys, os\n"
         "from pilotlight.probe import errands\n"
-        "print('torch' in sys.modules, 'socket' in sys.modules, errands._watch in sys.meta_path)"
+        "print('torch' in sys.modules, 'socket' in sys.modules, errands._begun_in)"
     )
-    assert ended.stdout.split() == ["False", "False", "True"], ended.stderr
+    assert ended.stdout.split() == ["False", "False", "0"], ended.stderr
 
 
 def test_the_job_does_not_see_the_thread_in_its_own_list(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("")
     ended = run(
-        "import sys, threading, time\n"
+        "import os, threading, time\n"
         "import jax\n"
         "from pilotlight.probe import errands\n"
         "time.sleep(0.3)\n"
-        "print(threading.active_count(), errands._watch in sys.meta_path)",
+        "print(threading.active_count(), errands._begun_in == os.getpid())",
         PYTHONPATH=str(tmp_path),
     )
-    assert ended.stdout.split() == ["1", "False"], ended.stderr
+    assert ended.stdout.split() == ["1", "True"], ended.stderr
     assert ended.stderr == ""
 
 
@@ -45,3 +49,15 @@ def test_a_framework_that_does_not_exist_fails_as_always() -> None:
     ended = run("import sys; sys.path[:] = []\nimport torch")
     assert ended.returncode == 1
     assert "ModuleNotFoundError: No module named 'torch'" in ended.stderr
+
+
+def test_of_two_flight_recorders_the_one_in_use_is_taken_with_the_members_of_its_groups() -> None:
+    """NCCL has a recorder of its own, which a CPU build of torch does not: a stand-in for both."""
+    empty = {"version": "2.10", "pg_config": {}, "pg_status": {}, "entries": []}
+    used = {**empty, "pg_config": {"": {"name": "", "ranks": "[]"}}, "entries": [{"pg_id": 0}]}
+    groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    for dumps in ([empty, used], [used, empty], [used]):
+        made = errands._with_groups([pickle.dumps(dump) for dump in dumps], groups)
+        found = load_plain(made, "dump")
+        assert found["entries"] == [{"pg_id": 0}]
+        assert found["pg_config"] == groups

@@ -283,7 +283,7 @@ class NodeCapture:
         }
         self._node.ask(target.pid, errand, wait_ns + int(self.request.patience_s * 1e9), answered)
 
-    def _end_xspace(self, target: Target) -> None:
+    def _end_xspace(self, target: Target, now_ns: int) -> None:
         """When all have done the steps that were asked for, and the one they were in before."""
         assert isinstance(self.window, Span)
         peers = [one for one in self.targets if one.how == XSPACE and not one.has_ended]
@@ -292,10 +292,16 @@ class NodeCapture:
         for peer in peers:
             if peer.recorded_steps is None:
                 peer.recorded_steps = self._node.steps(peer.pid)
+        steps = self._node.steps(target.pid)
+        if steps != target.recorded_last:
+            target.recorded_last, target.advanced_ns = steps, now_ns
         if all(self._has_enough(peer) for peer in peers):
-            target.is_enough = True
-            errand = {"do": "xspace_enough", "file": str(target.file)}
-            self._node.ask(target.pid, errand, _FACTS_NS, lambda _: None)
+            self._tell_enough(target)
+
+    def _tell_enough(self, target: Target) -> None:
+        target.is_enough = True
+        errand = {"do": "xspace_enough", "file": str(target.file)}
+        self._node.ask(target.pid, errand, _FACTS_NS, lambda _: None)
 
     def _has_enough(self, target: Target) -> bool:
         steps = self._node.steps(target.pid)
@@ -320,12 +326,14 @@ class NodeCapture:
             if asks:
                 self._ask_facts(target)
             if target.how == XSPACE:
-                self._end_xspace(target)
+                self._end_xspace(target, now_ns)
             reason = self._why_not(target, now_ns)
             if reason is None and is_late:
                 reason = f"no trace after {self.request.patience_s:g} s"
             if reason is not None:
                 self._node.take_back(target.pid)
+                if target.how == XSPACE:
+                    self._tell_enough(target)
                 target.fail(reason + self._disk())
 
     def _why_not(self, target: Target, now_ns: int) -> str | None:
@@ -339,11 +347,14 @@ class NodeCapture:
                 return f"it has not polled for {silent_ns / 1e9:.0f} s"
             if poller is not None and not poller.accepts:
                 return "busy: a trace is running in it already"
-        if target.progress is None or not isinstance(self.window, Steps):
+        if isinstance(self.window, Steps) and target.progress is not None:
+            steps = target.progress.last_steps
+        elif target.how == XSPACE and target.recorded_last is not None and not target.is_enough:
+            steps = target.recorded_last
+        else:
             return None
         still_ns = now_ns - target.advanced_ns
         if still_ns > max(_STUCK_NS, _STUCK_STEPS * target.step_ns):
-            steps = target.progress.last_steps
             return f"hung: it has done no step for {still_ns / 1e9:.0f} s (step {steps})"
         return None
 

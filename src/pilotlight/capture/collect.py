@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -40,14 +40,18 @@ def prepare(folder: Path) -> None:
         raise UsageError(f"{folder}: {error.strerror}") from None
 
 
-def collect(answers: Sequence[Answered], folder: Path) -> list[Collected]:
+def collect(
+    answers: Sequence[Answered], folder: Path, progress: Callable[[str], None]
+) -> list[Collected]:
     """What cannot be brought stays where it is, and its problem says so."""
     titles = [f"rank{a.rank}" if a.rank is not None else f"pid{a.pid}" for a in answers]
     done = [title for a, title in zip(answers, titles, strict=True) if a.state == DONE]
-    return [
-        _collect(answered, folder, title if done.count(title) < 2 else f"{title}-{answered.pid}")
-        for answered, title in zip(answers, titles, strict=True)
-    ]
+    collected = []
+    for answered, title in zip(answers, titles, strict=True):
+        progress(f"collecting {title}")
+        named = title if done.count(title) < 2 else f"{title}-{answered.pid}"
+        collected.append(_collect(answered, folder, named))
+    return collected
 
 
 def _collect(answered: Answered, folder: Path, title: str) -> Collected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ def deliver(
     node: str,
     recorded: Mapping[int, Sequence[Step]],
     folder: Path,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Delivered:
     """`state` is the agent's last word; `recorded` the steps that the probes saw, by pid."""
     answers = [
@@ -36,7 +37,7 @@ def deliver(
     ]
     answers.sort(key=lambda one: (one.state == LEFT_OUT, one.rank is None, one.rank or 0, one.pid))
     first_step = take_optional(state, "first_step", int)
-    collected = collect(answers, folder)
+    collected = collect(answers, folder, progress)
     problems = [
         f"rank {rank}: no process of this node has it"
         for rank in take_or(state, "missing_ranks", list[object]())
@@ -44,6 +45,7 @@ def deliver(
     problems += [one.problem for one in collected if one.problem is not None]
     processes = []
     for one in collected:
+        progress(f"reading {one.file}" if one.file else "reading")
         captured, found = examine(one, folder, node, first_step, recorded.get(one.answered.pid, ()))
         processes.append(captured)
         problems += found

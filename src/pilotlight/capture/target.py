@@ -30,6 +30,7 @@ class Target:
     start_ns: int | None = None
     recorded_steps: int | None = None
     """How many its probe had seen when a trace by time began."""
+    recorded_last: int | None = None
     is_enough: bool = False
     stacks: Path | None = None
     flight_recorder: Path | None = None

@@ -82,13 +82,16 @@ class Capture:
         prepare(folder)
         try:
             with Client(timeout_s=request.patience_s + _GRACE_S) as client:
-                state = _wait(client, request, _Progress(quiet=args.json))
+                progress = _Progress(quiet=args.json)
+                state = _wait(client, request, progress)
                 job, recorded = _recorded(client, args.target)
                 is_whole = False
                 try:
-                    delivered = deliver(state, request, job, socket.gethostname(), recorded, folder)
+                    node = socket.gethostname()
+                    delivered = deliver(state, request, job, node, recorded, folder, progress.say)
                     is_whole = delivered.is_whole
                 finally:
+                    progress.end()
                     client.ask("collected", capture=state["capture"], keep=not is_whole)
         except PilotlightError:
             # Nothing was captured: leaves no empty folder behind.
@@ -125,13 +128,17 @@ class _Progress:
         self._said = ""
 
     def show(self, state: Mapping[str, Any]) -> None:
-        text = _phase(state)
+        if self._is_terminal:
+            self.say(_phase(state))
+        elif not self._quiet and state["phase"] != self._said:
+            self._said = str(state["phase"])
+            print(_phase(state), file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Only on a terminal."""
         if self._is_terminal:
             elapsed_s = time.monotonic() - self._began_s
             print(f"\r\x1b[K{elapsed_s:4.0f} s  {text}", end="", file=sys.stderr, flush=True)
-        elif not self._quiet and state["phase"] != self._said:
-            self._said = str(state["phase"])
-            print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self._is_terminal:

@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
-    from importlib.machinery import ModuleSpec
     from typing import Any
 
     Answer = dict[str, object]
@@ -27,37 +26,26 @@ _RETRY_S = (0.1, 0.5, 2.0, 5.0)
 _running: dict[str, Any] = {}
 
 
-class _Watch:
-    """First on sys.meta_path until a framework is imported; finds nothing itself."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if name in _FRAMEWORKS:
-            stop_watching()
-            begin()
-        return None
-
-
-_watch = _Watch()
+_begun_in = 0  # the process whose thread it is
 
 
 def watch() -> None:
     """Begins when the first framework is imported; at once if one is there already."""
-    if any(name in sys.modules for name in _FRAMEWORKS):
-        begin()
-    elif _watch not in sys.meta_path:
-        sys.meta_path.insert(0, _watch)
+    from pilotlight.probe.imports import watch as imports
 
-
-def stop_watching() -> None:
-    if _watch in sys.meta_path:
-        sys.meta_path.remove(_watch)
+    for name in _FRAMEWORKS:
+        imports.when_imported(name, lambda _: begin())
 
 
 def begin() -> None:
-    """Starts the thread; never raises. Not by `threading`, whose list is the job's own."""
+    """Starts the thread once; never raises. Not by `threading`, whose list is the job's own."""
+    global _begun_in
     try:
         import _thread
 
+        if _begun_in == os.getpid():
+            return
+        _begun_in = os.getpid()
         _thread.start_new_thread(_serve, (os.getpid(),))
     except Exception as error:
         _note(error)
@@ -157,13 +145,12 @@ def _facts(errand: Mapping[str, Any]) -> Answer:
 def _flight_recorder(errand: Mapping[str, Any]) -> Answer:
     """The last collectives, with the members of each group, which gloo's dump does not name."""
     c10d = sys.modules.get("torch._C._distributed_c10d") or _c10d()
-    dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace", None)
-    if dump is None:
+    # Two recorders: NCCL has its own, all other backends share one.
+    named = [getattr(c10d, name, None) for name in ("_dump_nccl_trace", "_dump_fr_trace")]
+    dumps = [dump() for dump in named if dump is not None]
+    if not dumps:
         return {"error": "torch.distributed is not loaded, or has no flight recorder"}
-    content: bytes = dump()
-    groups = _groups()
-    if groups:
-        content = _with_groups(content, groups)
+    content = _with_groups(dumps, _groups())
     _write(errand["file"], content)
     return {"file": errand["file"], "bytes": len(content), "rank": _facts(errand).get("rank")}
 
@@ -185,11 +172,13 @@ def _groups() -> dict[str, dict[str, str]]:
     return found
 
 
-def _with_groups(content: bytes, groups: dict[str, dict[str, str]]) -> bytes:
+def _with_groups(dumps: list[bytes], groups: dict[str, dict[str, str]]) -> bytes:
+    """The first that has entries: a job that uses NCCL waits there."""
     import pickle
 
     # Made by this process's own torch a moment ago: not somebody's file.
-    value = pickle.loads(content)
+    values = [pickle.loads(dump) for dump in dumps]
+    value = next((one for one in values if one.get("entries")), values[-1])
     known = {name: group for name, group in value["pg_config"].items() if name}
     value["pg_config"] = {**groups, **known}
     return pickle.dumps(value, 2)
