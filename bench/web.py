@@ -129,9 +129,9 @@ def _measured(browser: bool, trace: object, view: str) -> dict[str, float] | Non
 
     if not browser:
         return None
-    opened = OpenTrace("0", view, Analysis(job_of([trace]), Diagnosis((), ()), ()), [])  # type: ignore[list-item]
+    opened = OpenTrace("0", view, Analysis(job_of([trace]), Diagnosis((), ()), ()))  # type: ignore[list-item]
     assert opened.answer.ranks
-    library = Library({})
+    library = Library()
     library.keep(opened)
     with served(viewer_app(library)) as address:
         return in_browser(view, address)

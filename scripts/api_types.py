@@ -1,19 +1,16 @@
-"""Writes ui/src/data/types.ts, the page's types, from what the API answers; --check compares."""
+"""Writes ui/src/data/types.ts, the page's types, from the API's description; --check compares."""
 
 from __future__ import annotations
 
-import inspect
 import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from pilotlight.collector.read import QUESTIONS
-from pilotlight.web import answers
+from pilotlight.collector.openapi import description as collector
+from pilotlight.web.description import description
 
 FILE = Path(__file__).resolve().parent.parent / "ui" / "src" / "data" / "types.ts"
-HEAD = "// Made by scripts/api_types.py from src/pilotlight/web/answers.py: do not edit.\n"
+HEAD = "// Made by scripts/api_types.py from the descriptions of the API: do not edit.\n"
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean"}
 
 
@@ -29,17 +26,11 @@ def main() -> int:
 
 
 def _interfaces() -> list[str]:
-    known: list[Any] = [
-        item
-        for _, item in inspect.getmembers(answers, inspect.isclass)
-        if issubclass(item, msgspec.Struct) and item is not msgspec.Struct
-    ]
-    # What the collector itself answers, which the page asks for as well.
-    known += [question.result for question in QUESTIONS]
-    _, components = msgspec.json.schema_components(
-        known, ref_template="{name}", schema_hook=lambda kind: {"title": "anything"}
-    )
-    return [_interface(name, schema) for name, schema in components.items()]
+    """Of the page's own description, and of the collector's, which the page asks as well."""
+    schemas: dict[str, Any] = {}
+    for described in (description(), collector()):
+        schemas |= described["components"]["schemas"]
+    return [_interface(name, schema) for name, schema in schemas.items()]
 
 
 def _interface(name: str, schema: dict[str, Any]) -> str:
@@ -53,7 +44,7 @@ def _interface(name: str, schema: dict[str, Any]) -> str:
 
 def _type(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
-        return str(schema["$ref"])
+        return str(schema["$ref"]).rsplit("/", 1)[1]
     if "anyOf" in schema:
         return " | ".join(_type(part) for part in schema["anyOf"])
     kind = schema.get("type")

@@ -54,11 +54,11 @@ def main() -> int:
 def _library() -> Library:
     shape = JobShape(ranks=8, steps=8, layers=8)
     job = job_of(simulate(shape, [parse_fault("storage:rank=5,x=1.4", shape)]))
-    library = Library({})
-    library.keep(OpenTrace("0", "llama-8b-sft", Analysis(job, diagnose(job), ()), []))
+    library = Library()
+    library.keep(OpenTrace("0", "llama-8b-sft", Analysis(job, diagnose(job), ())))
     # The roofline needs shapes, which only real traces have.
     if REAL.exists():
-        library.keep(OpenTrace("1", REAL.name, analyze(REAL), [REAL]))
+        library.keep(OpenTrace("1", REAL.name, analyze(REAL)))
     return library
 
 

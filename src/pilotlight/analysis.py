@@ -100,7 +100,7 @@ class Analysis:
         from pilotlight.web.opened import OpenTrace
         from pilotlight.web.traced import trace_page
 
-        return trace_page(OpenTrace("0", title, self, []))
+        return trace_page(OpenTrace("0", title, self))
 
     def _repr_html_(self) -> str:
         parts = [f'<div style="{_STYLE}">']

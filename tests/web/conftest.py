@@ -44,7 +44,7 @@ for _name, _file in (
 
 def opened(traces: tuple[Trace, ...], title: str = "job") -> OpenTrace:
     job = job_of(traces)
-    return OpenTrace("0", title, Analysis(job, diagnose(job), ()), [])
+    return OpenTrace("0", title, Analysis(job, diagnose(job), ()))
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from pilotlight.collector.collector import Collector
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
+from pilotlight.store import queries
 from pilotlight.store.batch import Clock, decode
 from pilotlight.store.place import parse_place
+from pilotlight.store.queries import Reader
 
 LLAMA, EVIL_JOB = "llama-8b-sft", "<img src=x onerror=globalThis.broken=1>"
 WINDOWS = 24
@@ -44,10 +46,19 @@ def fill(collector: Collector) -> None:
     llama = FleetJob(LLAMA, nodes=2, ranks_per_node=4, step_ns=STEP_NS, faults=(slow,))
     send(collector, llama, WINDOWS)
     send(collector, FleetJob("vit-pretrain", ranks_per_node=2, first_node=2), 6)
+    assert collector.writer.flush(60)
+    # The collector looks for itself; what it opens is what the page shows.
+    deadline = time.monotonic() + 60
+    while not queries.findings(Reader(collector.store), LLAMA):
+        assert time.monotonic() < deadline, "the collector found nothing"
+        time.sleep(0.2)
+
+
+def send_evil(collector: Collector) -> None:
+    """A job whose name would do harm if anything took it for markup."""
     evil = FleetJob(EVIL_JOB, ranks_per_node=1, first_node=3, command=f"python {EVIL_JOB}")
     send(collector, evil, 3)
     assert collector.writer.flush(60)
-    collector.store.insert_rows("findings", [_finding(half_ns, now_ns)])
 
 
 def send(collector: Collector, job: FleetJob, windows: int) -> None:
@@ -68,30 +79,3 @@ def one_more_window(collector: Collector, job: str) -> None:
     agent = SafeAgent(shape, 0, now_ns)
     body = agent.batch(now_ns - WINDOW_NS, now_ns)
     collector.writer.submit(body, decode("default", body, Clock(), now_ns)).result(30)
-
-
-def _finding(opened_ns: int, now_ns: int) -> dict[str, object]:
-    return {
-        "tenant": "default",
-        "job": LLAMA,
-        "attempt": 0,
-        "id": "f1",
-        "rule": "A08",
-        "cause": "loader",
-        "title": f"Rank {LATE_RANK} waits for its data loader",
-        "state": "open",
-        "severity": "warning",
-        "ranks": [LATE_RANK],
-        "nodes": ["node0001"],
-        "place": "data loader",
-        "evidence": [f"rank {LATE_RANK} is late in 100 % of the last 240 steps"],
-        "fix": "more loader workers, prefetch_factor, persistent_workers",
-        "gain_low_ratio": 0.28,
-        "gain_high_ratio": 0.33,
-        "confidence": "high",
-        "wasted_gpu_s": 320.0,
-        "opened_ns": opened_ns,
-        "updated_ns": now_ns,
-        "closed_ns": 0,
-        "capture": "",
-    }

@@ -17,14 +17,14 @@ Serve = Callable[[ASGIApp], AbstractContextManager[str]]
 
 
 def test_from_the_answer_to_the_evidence(job: OpenTrace, journey: Journey, serve: Serve) -> None:
-    library = Library({})
+    library = Library()
     library.keep(job)
     with serve(viewer_app(library)) as address:
         journey("trace", address)
 
 
 def test_hostile_names_are_only_names(evil_job: OpenTrace, journey: Journey, serve: Serve) -> None:
-    library = Library({})
+    library = Library()
     library.keep(evil_job)
     with serve(viewer_app(library)) as address:
         journey("hostile", address)

@@ -22,6 +22,7 @@ Serve = Callable[[ASGIApp], AbstractContextManager[str]]
 @pytest.fixture(scope="module")
 def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     with fleet.filled_collector(tmp_path_factory.mktemp("fleet")) as made:
+        fleet.send_evil(made)
         yield made
 
 

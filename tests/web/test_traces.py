@@ -14,7 +14,7 @@ from pilotlight.web.viewer import viewer_app
 
 @pytest.fixture
 def client(job: OpenTrace) -> TestClient:
-    library = Library({})
+    library = Library()
     library.keep(job)
     return TestClient(viewer_app(library), base_url="http://127.0.0.1")
 

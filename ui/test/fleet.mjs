@@ -15,7 +15,7 @@ export default async function ({ address, options, open, accessible, noSidewaysS
   const link = page.getByRole("link", { name: "llama-8b-sft", exact: true });
   for (let i = 0; i < 12 && !(await link.evaluate((element) => element === document.activeElement)); i++) await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { level: 1, name: /Rank 5 waits for its data loader/ }).waitFor();
+  await page.getByRole("heading", { level: 1, name: /Rank 5 holds up all others/ }).waitFor();
   await drawn(page, ".heat canvas");
   await accessible(page, "job");
   await page.locator(".heat canvas").focus();

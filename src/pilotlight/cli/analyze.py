@@ -73,8 +73,8 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
     from pilotlight.web.library import Library
     from pilotlight.web.opened import OpenTrace
 
-    library = Library({})
-    opened = OpenTrace("0", _title(args.paths), found, args.paths)
+    library = Library()
+    opened = OpenTrace("0", _title(args.paths), found)
     # Laid out before anybody looks: the first view must not wait for it.
     assert opened.answer is not None
     library.keep(opened)

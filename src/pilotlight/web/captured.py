@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import OrderedDict
 from pathlib import Path
 
 from starlette.requests import Request
 
+from pilotlight.analysis import Analysis, analyze
 from pilotlight.collector.answer import reader_of
 from pilotlight.errors import NotFound
 from pilotlight.store import queries
+from pilotlight.trace.recorded import is_recording
+from pilotlight.web.archive import unpack
 from pilotlight.web.library import Library
 
-_LIBRARIES: OrderedDict[str, Library] = OrderedDict()
 TENANTS_KEPT = 16
+ARCHIVE = ".tar.zst"
+_LIBRARIES: OrderedDict[str, Library] = OrderedDict()
 
 
 def captured_library(request: Request) -> Library:
     """What the one who asks may open: captures of the own tenant that have arrived."""
     reader = reader_of(request)
-    folder = Path(request.app.state.collector.store.place.folder) / "captures"
-    key = f"{folder}\0{reader.tenant}"
-    library = _LIBRARIES.setdefault(key, Library({}))
+    collector = request.app.state.collector
+    key = f"{collector.store.place.folder}\0{reader.tenant}"
+    library = _LIBRARIES.setdefault(key, Library())
     _LIBRARIES.move_to_end(key)
     while len(_LIBRARIES) > TENANTS_KEPT:
         _LIBRARIES.popitem(last=False)
     wanted = request.path_params.get("id")
     if wanted is not None and not library.has(wanted):
         row = next((row for row in queries.captures(reader) if row.id == wanted), None)
-        place = folder / wanted
-        if row is None or place.parent != folder or not place.is_dir():
-            raise NotFound(f"no capture {wanted!r} has arrived here")
-        library.add(wanted, f"{row.job}, {row.reason}", sorted(place.iterdir()))
+        names = [name for name, _ in collector.desk.files(wanted)] if row is not None else []
+        archives = [name for name in names if name.endswith(ARCHIVE)]
+        if row is None or not archives:
+            raise NotFound(f"no capture {wanted[:60]!r} has arrived here")
+        paths = [collector.desk.file(wanted, name) for name in archives]
+        library.add(wanted, f"{row.job}, {row.reason}", lambda: read_capture(paths))
     return library
+
+
+def read_capture(archives: list[Path]) -> Analysis:
+    """All nodes' parts as the ranks of one job. The analysis needs the files no more."""
+    with tempfile.TemporaryDirectory(prefix="pilotlight-capture-") as folder:
+        found: list[Path] = []
+        for number, archive in enumerate(sorted(archives)):
+            place = Path(folder) / str(number)
+            place.mkdir()
+            unpack(archive, place)
+            files = place / "files"
+            found += [each for each in sorted(files.rglob("*")) if is_recording(each)]
+            found += sorted(files.rglob("*.json.gz"))
+        if not found:
+            raise NotFound("the capture has no recording and no trace in it")
+        return analyze(found)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable
 
-from pilotlight.analysis import analyze
+from pilotlight.analysis import Analysis
 from pilotlight.errors import NotFound
 from pilotlight.web import answers
 from pilotlight.web.opened import OpenTrace
@@ -16,25 +15,25 @@ KEPT_OPEN = 4
 
 
 class Library:
-    """Traces by identity; the paths of one are the ranks of one job."""
+    """Traces by identity; what one holds is read when it is opened."""
 
-    def __init__(self, traces: Mapping[str, tuple[str, list[Path]]]) -> None:
-        self._traces = dict(traces)
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, Callable[[], Analysis]]] = {}
         self._open: OrderedDict[str, OpenTrace] = OrderedDict()
         self._lock = threading.Lock()
 
     def names(self) -> list[answers.TraceName]:
-        return [answers.TraceName(key, title) for key, (title, _) in self._traces.items()]
-
-    def add(self, identity: str, title: str, paths: list[Path]) -> None:
-        self._traces[identity] = (title, paths)
+        return [answers.TraceName(key, title) for key, (title, _) in self._known.items()]
 
     def has(self, identity: str) -> bool:
-        return identity in self._traces
+        return identity in self._known
+
+    def add(self, identity: str, title: str, read: Callable[[], Analysis]) -> None:
+        self._known[identity] = (title, read)
 
     def keep(self, opened: OpenTrace) -> None:
         """Adds a trace that is open already."""
-        self.add(opened.identity, opened.title, opened.paths)
+        self.add(opened.identity, opened.title, lambda: opened.analysis)
         with self._lock:
             self._open[opened.identity] = opened
 
@@ -45,10 +44,10 @@ class Library:
             if found is not None:
                 self._open.move_to_end(identity)
                 return found
-            if identity not in self._traces:
-                raise NotFound(f"no trace {identity!r}")
-            title, paths = self._traces[identity]
-            found = OpenTrace(identity, title, analyze(paths), paths)
+            if identity not in self._known:
+                raise NotFound(f"no trace {identity[:60]!r}")
+            title, read = self._known[identity]
+            found = OpenTrace(identity, title, read())
             self._open[identity] = found
             while len(self._open) > KEPT_OPEN:
                 self._open.popitem(last=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.routing import BaseRoute
 
 from pilotlight.web.captured import captured_library
+from pilotlight.web.description import description_route
 from pilotlight.web.live import live_route
 from pilotlight.web.questions import question_routes
 from pilotlight.web.site import about_route, page_routes
@@ -18,4 +19,5 @@ def mounted_routes() -> list[BaseRoute]:
         *trace_routes(captured_library),
         *question_routes(),
         live_route(),
+        description_route(),
     ]

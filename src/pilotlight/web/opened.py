@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -42,11 +41,10 @@ class OpenRank:
 
 
 class OpenTrace:
-    def __init__(self, identity: str, title: str, analysis: Analysis, paths: list[Path]) -> None:
+    def __init__(self, identity: str, title: str, analysis: Analysis) -> None:
         self.identity = identity
         self.title = title
         self.analysis = analysis
-        self.paths = paths
         self.tile = lru_cache(CACHED_TILES)(self._tile)
         self._ranks: dict[int, OpenRank] = {}
 

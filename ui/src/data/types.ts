@@ -1,4 +1,4 @@
-// Made by scripts/api_types.py from src/pilotlight/web/answers.py: do not edit.
+// Made by scripts/api_types.py from the descriptions of the API: do not edit.
 
 export interface About {
   kind: string;
@@ -353,6 +353,13 @@ export interface Place {
   name: string;
   start_ns: number;
   duration_ns: number;
+}
+
+export interface Question {
+  job: string;
+  ranks?: number[];
+  seconds?: number;
+  steps?: number;
 }
 
 export interface Rank {

@@ -6,6 +6,9 @@ import type { AgentRow } from "../data/types";
 import { ago, clock, count, duration, plural, share, size } from "../look/format";
 import { Empty, Failed, Search, Table, Waiting } from "../parts/parts";
 
+const lostOf = (row: AgentRow): string =>
+  ([[row.records_dropped, "records"], [row.rows_lost, "rows"], [row.batches_lost, "batches"]] as const).filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`).join(", ") || "nothing";
+
 export function AgentsPage() {
   const { query } = useAddress();
   const news = useNews();
@@ -29,10 +32,10 @@ export function AgentsPage() {
             { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
             { title: "state", isText: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },
             { title: "version", isText: true, cell: (row) => row.version, sort: (row) => row.version },
-            { title: "CPU", cell: (row) => `${share(row.cpu_ratio)} of a core`, sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => size(row.rss_bytes), sort: (row) => row.rss_bytes },
+            { title: "of a core", cell: (row) => share(row.cpu_ratio), sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => size(row.rss_bytes), sort: (row) => row.rss_bytes },
             { title: "clock", cell: (row) => `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}`, sort: (row) => Math.abs(row.offset_ns) },
             { title: "waiting to be sent", cell: (row) => size(row.spool_bytes), sort: (row) => row.spool_bytes },
-            { title: "records dropped", cell: (row) => count(row.records_dropped), sort: (row) => row.records_dropped }, { title: "rows lost", cell: (row) => count(row.rows_lost), sort: (row) => row.rows_lost }, { title: "batches lost", cell: (row) => count(row.batches_lost), sort: (row) => row.batches_lost },
+            { title: "lost", cell: (row) => lostOf(row), sort: (row) => row.records_dropped + row.rows_lost + row.batches_lost },
             { title: "GPUs", cell: (row) => (row.gpus.length ? <span title={row.gpus.join(", ")}>{row.gpus.length} × {row.gpus[0]!.replace(/^NVIDIA /, "")}</span> : "none seen") },
             { title: "jobs", isText: true, cell: (row) => row.jobs.slice(0, 4).map((job) => <a href={write(["job", job])}>{job} </a>) }]} />
           <p class="quiet">What is missing on a node is told there by <code>pilotlight doctor</code>.</p></>}

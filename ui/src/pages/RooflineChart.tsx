@@ -42,7 +42,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
             <text x={(LEFT + WIDTH) / 2} y={HEIGHT - 6} text-anchor="middle">operations for each byte</text>
             {roofline.peaks.slice(1).map((peak) => <path class="roof other" d={roof(peak.flops, peak.bytes)}><title>{peak.gpu}</title></path>)}
             <path class="roof" d={roof(mine.flops, mine.bytes)} />
-            <text x={WIDTH - RIGHT} y={y(mine.flops) - 6} text-anchor="end" dy="-2">{mine.gpu}, as far as programs reach it</text>
+            <text x={WIDTH - RIGHT} y={y(mine.flops) + 16} text-anchor="end">{mine.gpu}, as far as programs reach it</text>
             {rows.slice(0, 300).map((row) => (
               <circle cx={x(intensity(row))} cy={y(rate(row))} r={3 + 13 * Math.sqrt(row.total_ns / longest)} fill={`var(--${COLOURS[row.limit] ?? "other"})`}
                 stroke={row === told ? "var(--text)" : undefined} style={row === told ? { stroke: "var(--text)", strokeWidth: 2 } : {}}

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from example import Process, write_example
+
+pytest.importorskip("starlette", reason="the page needs pilotlight[server]")
+from pilotlight.agent.bringing import pack
+from pilotlight.errors import FormatError, NotFound
+from pilotlight.recording.zstd import ZstdCompressor
+from pilotlight.web import archive as archives
+from pilotlight.web.archive import unpack
+from pilotlight.web.captured import read_capture
+
+MS = 1_000_000
+
+
+def brought(folder: Path, rank: int) -> Path:
+    """What the agent of one node sends of its flight recorder."""
+    process = Process(0)
+    for number in range(6):
+        process.add("steps", 100, number, (number + 1) * 100 * MS, 50 * MS)
+        process.add("spans", 100, process.name("forward"), 1, 0, (number + 1) * 100 * MS, 20 * MS)
+    folder.mkdir()
+    recording = write_example(folder / f"capture-{rank}", process)
+    archive = folder / f"node{rank}.tar.zst"
+    pack(recording, archive)
+    return archive
+
+
+def test_a_capture_opens_as_a_trace(tmp_path: Path) -> None:
+    found = read_capture([brought(tmp_path / "a", 0)])
+    (trace,) = found.job.traces
+    assert len(trace.spans) == 6 and len(trace.steps) == 6
+    assert "forward" in trace.names
+
+
+def test_a_capture_without_a_recording_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    pack(tmp_path / "empty", tmp_path / "e.tar.zst")
+    with pytest.raises(NotFound, match="no recording"):
+        read_capture([tmp_path / "e.tar.zst"])
+
+
+def sealed(path: Path, *members: tarfile.TarInfo) -> Path:
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        for member in members:
+            tar.addfile(member, io.BytesIO(b"x" * member.size))
+    compressor = ZstdCompressor()
+    path.write_bytes(compressor.compress(plain.getvalue()) + compressor.flush())
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, size: int = 3) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.size = kind, size if kind == tarfile.REGTYPE else 0
+    made.linkname = "/etc/passwd" if kind != tarfile.REGTYPE else ""
+    return made
+
+
+def test_nothing_is_written_outside_and_no_link_is_made(tmp_path: Path) -> None:
+    hostile = sealed(
+        tmp_path / "h.tar.zst",
+        member("../outside"),
+        member("/absolute"),
+        member("link", tarfile.SYMTYPE),
+        member("hard", tarfile.LNKTYPE),
+        member("good/file"),
+    )
+    folder = tmp_path / "into"
+    folder.mkdir()
+    unpack(hostile, folder)
+    found = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    assert found == ["files/good/file"]
+    assert not (tmp_path / "outside").exists()
+
+
+def test_limits_and_damage_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sealed(tmp_path / "w.tar.zst", *(member(f"f{n}") for n in range(9)))
+    cut = tmp_path / "cut.tar.zst"
+    cut.write_bytes(whole.read_bytes()[:-8])
+    junk = tmp_path / "junk.tar.zst"
+    junk.write_bytes(b"not at all")
+    for path, word in ((cut, "cut off"), (junk, "not zstd")):
+        with pytest.raises(FormatError, match=word):
+            unpack(path, tmp_path)
+    monkeypatch.setattr(archives, "FILES_LIMIT", 3)
+    with pytest.raises(FormatError, match="more than 3 files"):
+        unpack(whole, tmp_path)
+    monkeypatch.setattr(archives, "BYTES_LIMIT", 1000)
+    with pytest.raises(FormatError, match="bytes unpacked"):
+        unpack(whole, tmp_path)
