@@ -76,13 +76,12 @@ def shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:
         parallel = {"ranks": 16, "pipeline": 2, "tensor": 2, "micro_batches": 4}
     elif kind == "experts":
         parallel = {"ranks": 8, "experts": int(random.choice([4, 8]))}
-    return JobShape(
+    shape = JobShape(
         **parallel,
         steps=int(random.integers(8, 16)) if kind in ("data", "experts") else 8,
         layers=int(random.choice([6, 9, 12])) if kind == "data" else 8,
         gemm_us=float(random.uniform(80, 200)),
         attention_us=float(random.uniform(50, 120)),
-        collective_us=float(random.uniform(150, 350)) / (1 if kind == "data" else 2),
         tensor_us=float(random.uniform(3, 6)),
         exchange_us=float(random.uniform(3, 6)),
         loader_us=float(random.uniform(10, 60)),
@@ -91,6 +90,9 @@ def shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:
         counters=bool(random.random() < 0.5),
         seed=seed,
     )
+    # The last gradients are exposed: little of the step, or no job would be harmless.
+    part = float(random.uniform(0.01, 0.03))
+    return dataclasses.replace(shape, collective_us=part * shape.device_step_us)
 
 
 def case_of(seed: int) -> Case:

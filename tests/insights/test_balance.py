@@ -24,6 +24,13 @@ def test_one_slow_rank_is_no_unequal_stage() -> None:
     assert first(*traces) == ("slow_gpu", 4)
 
 
+@pytest.mark.parametrize("kind", ["slow_gpu", "throttle"])
+def test_a_slow_device_that_is_a_stage_alone_is_a_slow_device(kind: str) -> None:
+    traces = simulated(kind, 1, 1.5, **{**DEEP, "ranks": 4})
+    assert is_silent("A28", *traces)
+    assert first(*traces) == ("slow_gpu", 1)
+
+
 def test_without_transfers_stages_are_not_known() -> None:
     assert "stages" in verdict("A28", *simulated()).missing
 

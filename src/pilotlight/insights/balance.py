@@ -8,6 +8,7 @@ from collections import defaultdict
 import numpy as np
 
 from pilotlight.insights.breakdown import kernel_times
+from pilotlight.insights.compute import device_pace
 from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
@@ -46,6 +47,10 @@ def stage_imbalance(job: Job) -> Verdict:
     step_ns = job.step_ns
     ratio = excess_ns * (len(stages) - 1) / len(stages) / step_ns
     if ratio < STAGE_RATIO or excess_ns < SPREADS * spread:
+        return Verdict()
+    paces = [device_pace(job, job.ranks[column].rank) or 1.0 for column in stages[worst]]
+    at_usual_pace = float(means[worst]) / max(1.0, float(np.median(paces)))
+    if at_usual_pace - float(others.mean()) < 0.5 * excess_ns:
         return Verdict()
     if _is_one_rank(compute, stages[worst], excess_ns):
         return Verdict()
