@@ -119,4 +119,5 @@ def test_simulate_writes_the_ranks_and_tells_the_truth(
     assert run(Simulate(), *arguments, "--json") == 0
     truth = json.loads(capsys.readouterr().out)
     assert truth["step_us"] > 1.2 * truth["step_without_faults_us"]
-    assert len(list((tmp_path / "out").iterdir())) == 3
+    assert len(list((tmp_path / "out").glob("rank*.json.gz"))) == 3
+    assert "slow rank 1 1.5" in (tmp_path / "out" / "job.schedule").read_text()

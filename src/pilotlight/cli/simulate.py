@@ -29,6 +29,7 @@ class Simulate:
         from pilotlight.simulate.fault import parse_fault
         from pilotlight.simulate.job import read_job
         from pilotlight.simulate.run import simulate, step_us
+        from pilotlight.simulate.schedule import schedule
         from pilotlight.trace.kineto_writer import write_kineto
 
         shape = read_job(args.job)
@@ -38,6 +39,7 @@ class Simulate:
             args.output.mkdir(parents=True, exist_ok=True)
             for trace in traces:
                 write_kineto(trace, args.output / f"rank{trace.rank}.json.gz")
+            (args.output / "job.schedule").write_text(schedule(traces[0], faults), "utf-8")
         except OSError as error:
             raise UsageError(f"{args.output}: cannot write: {error.strerror}") from None
         clean_us = step_us(simulate(shape)) if faults else step_us(traces)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
 
 from pilotlight.insights import (
     balance,
@@ -75,7 +76,7 @@ RULES: tuple[Rule, ...] = (
     Rule("A34", "changed", spikes.changed_level),
     Rule("A35", "allocation", host.allocation, explains=("A02", "A03", "A26")),
     Rule("A36", "memory", health.memory),
-    Rule("A37", "checkpoint", stalls.checkpoints, explains=("A02", "A03", "A26", "A07")),
+    Rule("A37", "checkpoint", stalls.checkpoints, explains=("A02", "A26", "A07")),
     Rule("A38", "start", health.slow_start),
     Rule("A39", "regression", _elsewhere("of two runs: pilotlight diff BEFORE AFTER")),
     Rule("A40a", "small_batch", serving.small_batch),
@@ -87,8 +88,30 @@ RULES: tuple[Rule, ...] = (
 
 
 def plugin_rules() -> tuple[Rule, ...]:
-    """Rules of installed packages: entry points that are a Rule."""
-    return tuple(point.load() for point in entry_points(group=PLUGIN_GROUP))
+    """Rules of installed packages: entry points that are a Rule. One that cannot be loaded, or
+    fails, is listed as not checked; the others go on."""
+    return tuple(_plugin_rule(point) for point in entry_points(group=PLUGIN_GROUP))
+
+
+def _plugin_rule(point: EntryPoint) -> Rule:
+    try:
+        rule = point.load()
+    except Exception as error:
+        return Rule(point.name, "plug-in", _elsewhere(f"{point.value}: {_said(error)}"))
+    if not isinstance(rule, Rule):
+        return Rule(point.name, "plug-in", _elsewhere(f"{point.value} is no Rule"))
+
+    def check(job: Job) -> Verdict:
+        try:
+            return rule.check(job)
+        except Exception as error:
+            return Verdict(missing=f"{point.value} failed: {_said(error)}")
+
+    return replace(rule, check=check)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 
@@ -208,8 +208,7 @@ def _slow_link_finding(
     for column, number in zip(matched.column.tolist(), matched.number.tolist(), strict=True):
         members[_link(matched.what[number].group)].add(matched.ranks[column])
     worst = min(slow, key=lambda group: rates[group][2] / usual_of[group])
-    shared = set.intersection(*(members[group] for group in slow))
-    rank = shared.pop() if len(slow) > 1 and len(shared) == 1 else None
+    rank = _shared_rank([members[group] for group in slow])
     ratio = rates[worst][2] / usual_of[worst]
     gain = _lost_ratio(job, matched, slow, rates, usual_of)
     named = ", ".join(map(str, sorted(members[worst])[:8]))
@@ -238,6 +237,13 @@ def _slow_link_finding(
             ),
         ),
     )
+
+
+def _shared_rank(groups: list[set[int]]) -> int | None:
+    """The one rank that most slow groups have, if it is in two or more of them."""
+    counts = Counter(rank for group in groups for rank in group).most_common(2)
+    first, second = counts[0], counts[1]
+    return first[0] if first[1] >= 2 and first[1] > second[1] else None
 
 
 def _lost_ratio(
