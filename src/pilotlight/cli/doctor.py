@@ -21,9 +21,11 @@ class Doctor:
         from pilotlight.doctor.agent import agent_checks
         from pilotlight.doctor.devices import device_checks
         from pilotlight.doctor.machine import machine_checks
+        from pilotlight.doctor.providers import provider_checks
         from pilotlight.doctor.python import python_checks
 
-        checks = [*python_checks(), *machine_checks(), *device_checks(), *agent_checks()]
+        checks = [*python_checks(), *machine_checks(), *provider_checks(), *device_checks()]
+        checks += agent_checks()
         if args.json:
             print(json.dumps({"checks": [dataclasses.asdict(check) for check in checks]}, indent=1))
         else:

@@ -1,0 +1,133 @@
+"""Kernels, ranges and collectives: which libraries bring them into a job's processes here."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pilotlight.doctor.check import Check, limited, ok
+from pilotlight.doctor.devices import has_gpu_of
+from pilotlight.probe.providers import library_folder
+
+_NVIDIA = "0x10de"
+# Where native/cuda/cupti_library.cpp looks for it, too.
+_CUPTI = (
+    *("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"),
+    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+    "/usr/local/cuda/lib64/libcupti.so",
+)
+# As NCCL says its own version, since 2.9: 10000 a major, 100 a minor.
+_FIRST_PLUGIN, _FIRST_KERNELS, _DEAR_KERNELS = 22304, 22602, 23100
+
+
+def provider_checks(environment: Mapping[str, str] = os.environ) -> list[Check]:
+    has_gpu = Path("/dev/nvidiactl").exists() or has_gpu_of(_NVIDIA)
+    return [
+        kernels(has_gpu, _loadable("libcuda.so.1"), _cupti(), environment),
+        ranges(environment),
+        collectives(nccl_version(), environment),
+        opencl(_loadable("libOpenCL.so.1"), environment),
+    ]
+
+
+def kernels(
+    has_gpu: bool, has_driver: bool, cupti: str | None, environment: Mapping[str, str]
+) -> Check:
+    what = "GPU kernels and copies"
+    if not has_gpu and not has_driver:
+        return ok(what, "no NVIDIA GPU here")
+    if not has_driver:
+        return limited(
+            what,
+            "libcuda.so.1 cannot be loaded",
+            "install the NVIDIA driver; in a container start it with --gpus all",
+        )
+    if cupti is None:
+        return limited(
+            what,
+            "the driver is there, libcupti is not",
+            "in the job's Python: pip install nvidia-cuda-cupti-cu12 (or -cu13, as its CUDA is); "
+            "or put the CUDA toolkit's extras/CUPTI/lib64 into LD_LIBRARY_PATH",
+        )
+    earlier = environment.get("CUDA_INJECTION64_PATH")
+    chained = f"; {earlier} is loaded too" if earlier else ""
+    return ok(what, f"recorded through {cupti}{chained}")
+
+
+def ranges(environment: Mapping[str, str]) -> Check:
+    if not (library_folder() / "libpilotlight_nvtx.so").exists():
+        return limited("NVTX ranges", "our library was not built", "reinstall pilotlight")
+    earlier = environment.get("NVTX_INJECTION64_PATH")
+    return ok("NVTX ranges", f"recorded{f'; {earlier} is loaded too' if earlier else ''}")
+
+
+def collectives(version: int | None, environment: Mapping[str, str]) -> Check:
+    what = "NCCL collectives"
+    chosen = environment.get("NCCL_PROFILER_PLUGIN")
+    if chosen:
+        return limited(
+            what,
+            f"NCCL_PROFILER_PLUGIN is {chosen}, and NCCL can have one plugin only",
+            "unset NCCL_PROFILER_PLUGIN to record collectives",
+        )
+    if version is None:
+        return ok(what, "no NCCL in this environment; one that a job brings is recorded")
+    shown = f"NCCL {version // 10000}.{version // 100 % 100}.{version % 100}"
+    if version < _FIRST_PLUGIN:
+        return limited(
+            what, f"{shown} has no interface for profilers", "NCCL 2.23.4 or later (PyTorch 2.6)"
+        )
+    if version < _FIRST_KERNELS:
+        return limited(
+            what, f"{shown}: recorded as they are enqueued", "NCCL 2.26.2 or later adds GPU times"
+        )
+    if version >= _DEAR_KERNELS:
+        return limited(
+            what,
+            f"{shown}: recorded as they are enqueued, because kernel times cost much in it",
+            "PILOTLIGHT_NCCL_KERNELS=1 records GPU times all the same",
+        )
+    return ok(what, f"{shown}: recorded with GPU times")
+
+
+def opencl(has_loader: bool, environment: Mapping[str, str]) -> Check:
+    if not has_loader:
+        return ok("OpenCL", "no OpenCL loader here; one that a package brings is used")
+    others = environment.get("OPENCL_LAYERS")
+    return ok("OpenCL", f"recorded by a layer{f', after {others}' if others else ''}")
+
+
+def nccl_version() -> int | None:
+    """Of the NCCL that PyTorch or JAX would load here."""
+    for path in ("libnccl.so.2", *_in_packages("nccl/lib/libnccl.so.2")):
+        try:
+            library = ctypes.CDLL(path)
+            version = ctypes.c_int()
+            if library.ncclGetVersion(ctypes.byref(version)) == 0:
+                return version.value
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def _cupti() -> str | None:
+    chosen = os.environ.get("PILOTLIGHT_CUPTI")
+    candidates = [chosen] if chosen else [*_CUPTI, *_in_packages("c*/lib/libcupti.so.1*")]
+    return next((path for path in candidates if _loadable(path)), None)
+
+
+def _in_packages(pattern: str) -> Iterator[str]:
+    spec = importlib.util.find_spec("nvidia")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        yield from sorted(str(path) for path in Path(place).glob(pattern))
+
+
+def _loadable(path: str) -> bool:
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        return False
+    return True
