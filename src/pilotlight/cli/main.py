@@ -39,6 +39,7 @@ VERBS = {
     "kernels": "Kernels",
     "query": "Query",
     "token": "Token",
+    "store": "Store",
 }
 
 _DESCRIPTION = "The profiler that stays on: records any Python job, says where the time goes."

@@ -56,9 +56,10 @@ def serve(place: StorePlace, config: Config, announce: Callable[[str], None]) ->
             await super().shutdown(sockets)
 
     server = Server(settings)
-    # uvicorn ends what is under way, then sends itself the signal again: that one is not for us.
+    # uvicorn ends what is under way, then sends itself the signal again; one may also come before
+    # it listens for any.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     scheme = "https" if listen.certificate else "http"
     port = listener.getsockname()[1]
     host = f"[{listen.address}]" if ":" in listen.address else listen.address

@@ -103,6 +103,12 @@ class Store:
         except Exception as error:
             raise _refused(error) from error
 
+    def create_missing(self, keep_days: Mapping[str, int] | None = None) -> None:
+        """Tables and rollups that are not there yet."""
+        server = self.place.server
+        for statement in statements(server.cluster if server else "", keep_days or {}):
+            self.command(statement)
+
     def close(self) -> None:
         with self._guard:
             clients, self._clients = self._clients, []
@@ -146,8 +152,7 @@ class Store:
                 f"{self.place}: its schema has version {version}, this pilotlight knows "
                 f"{SCHEMA_VERSION}: install a newer pilotlight"
             )
-        for statement in statements(cluster, keep_days):
-            self.command(statement)
+        self.create_missing(keep_days)
         for name, days in keep_days.items():
             table = TABLES[name]
             local = f"{name}_local{on_cluster}" if cluster else name

@@ -1,0 +1,85 @@
+"""The statements for a cluster by the real engine's parser, and the pages that name tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pilotlight.collector.config import Config, read_config
+from pilotlight.errors import UsageError
+from pilotlight.store.ddl import statements
+from pilotlight.store.place import parse_place
+from pilotlight.store.schema import TABLES
+from pilotlight.store.store import Store
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_engine_understands_every_statement_for_a_cluster(store: Store) -> None:
+    found = list(statements("prod", {}))
+    assert sum("ReplicatedMergeTree" in one for one in found) > 3
+    assert sum("Distributed(prod" in one for one in found) == len(TABLES)
+    for one in found:
+        assert store.select(f"EXPLAIN AST {one}")
+
+
+def test_a_cluster_has_a_plain_name() -> None:
+    with pytest.raises(UsageError, match="letters"):
+        list(statements("a; DROP", {}))
+
+
+def test_every_table_and_every_setting_is_documented() -> None:
+    page = (DOCS / "store.md").read_text()
+    for table in TABLES.values():
+        assert f"| {table.name} | {', '.join(table.column_names)} |" in page, table.name
+    settings = (DOCS / "operations.md").read_text()
+    for section in Config.__struct_fields__:
+        inner = getattr(Config(), section)
+        for name in getattr(inner, "__struct_fields__", ()):
+            assert f"{section}.{name}" in settings, f"{section}.{name}"
+
+
+def test_a_dsn_says_where_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTLIGHT_STORE_PASSWORD", "secret")
+    place = parse_place("clickhouses://ann@db:9443/metrics?cluster=prod")
+    server = place.server
+    assert server is not None and server.is_secure and server.password == "secret"
+    assert (server.host, server.port, server.database, server.cluster) == (
+        "db", 9443, "metrics", "prod",
+    )  # fmt: skip
+    assert "secret" not in str(place)
+    for wrong in ("mysql://x/y", "clickhouse://", "clickhouse://h:x/y", "clickhouse://h/d?a=1"):
+        with pytest.raises(UsageError):
+            parse_place(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nonsense = 1", "nonsense"),
+        ("[listen]\nport = 99999", "port"),
+        ("[keep.days]\nstpes = 3", "no table stpes"),
+        ("[alerts]\nleast_severity = 'loud'", "least_severity"),
+        ("[listen]\ncertificate = '/none'", "belong together"),
+        ("[captures", "Expected"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "collector.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=reason):
+        read_config(path)
+
+
+def test_days_of_keeping_are_changed_by_the_configuration(tmp_path: Path) -> None:
+    place = parse_place(str(tmp_path / "store"))
+    Store(place).close()
+    with Store(place, {"steps": 3, "windows": 0}) as store:
+        ((steps,),) = store.select(
+            "SELECT create_table_query FROM system.tables WHERE name = 'steps'"
+        )
+        ((windows,),) = store.select(
+            "SELECT create_table_query FROM system.tables WHERE name = 'windows'"
+        )
+    assert "toIntervalDay(3)" in steps and "TTL" not in windows

@@ -1,0 +1,59 @@
+"""Backup, restore and sizes, on the real engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.store.conftest import fill
+
+from pilotlight.cli.main import main
+from pilotlight.errors import UsageError
+from pilotlight.simulate.fleet import FleetJob
+from pilotlight.store import queries
+from pilotlight.store.place import parse_place
+from pilotlight.store.queries import Reader, last
+from pilotlight.store.store import Store
+from pilotlight.store.transfer import backup, restore, stats
+
+
+def counts(store: Store) -> dict[str, int]:
+    return {
+        name: store.select(f"SELECT count() FROM {name}")[0][0] for name in ("steps", "batches")
+    }
+
+
+def test_a_restored_store_answers_as_the_first_one_did(tmp_path: Path) -> None:
+    with Store(parse_place(str(tmp_path / "one"))) as store:
+        fill(store, FleetJob("job", 1, 2), 3)
+        before, jobs = counts(store), queries.jobs(Reader(store, now_ns=1), last(10**15))
+        assert backup(store, tmp_path / "backup", lambda table: None) > 0
+    with Store(parse_place(str(tmp_path / "two"))) as store:
+        restore(tmp_path / "backup", store, lambda table: None)
+        assert counts(store) == before
+        assert queries.jobs(Reader(store, now_ns=1), last(10**15)) == jobs
+        with pytest.raises(UsageError, match="has rows already"):
+            restore(tmp_path / "backup", store, lambda table: None)
+        # The engine goes on adding up what comes after.
+        fill(store, FleetJob("later", 1, 1), 2)
+        ((raw,),) = store.select("SELECT count() FROM steps")
+        ((rolled,),) = store.select("SELECT sum(s.count) FROM steps_1d AS s")
+        assert raw == rolled == before["steps"] + 20
+
+
+def test_sizes_are_told_by_table(store: Store) -> None:
+    fill(store, FleetJob("job", 1, 2), 2)
+    found = {one.table: one for one in stats(store)}
+    assert found["steps"].rows == 40 and found["steps"].bytes > 0
+    assert found["steps"].oldest_ns <= found["steps"].newest_ns
+
+
+def test_the_verb_copies_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    with Store(parse_place(one)) as store:
+        fill(store, FleetJob("job", 1, 2), 2)
+    assert main(["store", "copy", one, two]) == 0
+    assert main(["store", "stats", "--store", two]) == 0
+    assert "steps " in capsys.readouterr().out
+    assert main(["store", "backup", "--store", one]) == 2
+    assert main(["store", "restore", str(tmp_path), "--store", str(tmp_path / "three")]) == 2
