@@ -17,6 +17,7 @@ from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import ActivityKind
 from pilotlight.trace.detail import Detail, Message, Messages
 from pilotlight.trace.problem import Problem
+from pilotlight.trace.recorded_counters import with_node_counters
 from pilotlight.trace.recorded_gpu import analysed_window
 from pilotlight.trace.trace import NONE, Counters, Kind, Lane, Spans, Steps, Trace
 
@@ -60,6 +61,10 @@ def read_recording(path: Path) -> tuple[Trace, ...]:
         if not any(table.rows for table in mine.values()):
             continue
         trace = _Process(recording, process, mine).trace(f"{path} process {index}")
+        local_rank = process.start.identity.get("local_rank")
+        trace = with_node_counters(
+            recording, trace, local_rank if type(local_rank) is int else None
+        )
         window = analysed_window(gpu.get(index))
         if window is not None:
             trace, note = _cut(trace, window, gpu[index].coverage_ratio)
