@@ -15,6 +15,7 @@ from pilotlight.web.table import stream
 DAY_NS = 86_400_000_000_000
 RECENT_NS = 600_000_000_000
 CELLS_LIMIT = 500_000
+APART_NS = 120_000_000_000
 VALUES = ("time", "lateness", "wait")
 NOTICED_RATIO = 0.02
 
@@ -31,11 +32,17 @@ FROM job_steps_10s AS s
 WHERE tenant = {tenant:String} AND job = {job:String} AND s.time_ns >= {from_ns:Int64}
   AND s.time_ns < {to_ns:Int64}
 """
+_TIME = """
+SELECT min(start_ns), max(start_ns), count() FROM steps
+WHERE tenant = {tenant:String} AND job = {job:String} AND attempt = {attempt:Int32}
+  AND rank = 0 AND step >= {first:Int64} AND step < {last:Int64}
+"""
 _CELLS = """
 SELECT rank, intDiv(step - {first:Int64}, {width:Int64}) AS c, max(duration_ns) AS longest,
   avg(wait_ns) AS wait, avg(duration_ns) AS mean
 FROM steps WHERE tenant = {tenant:String} AND job = {job:String} AND attempt = {attempt:Int32}
-  AND step >= {first:Int64} AND step < {last:Int64} GROUP BY rank, c
+  AND step >= {first:Int64} AND step < {last:Int64}
+  AND start_ns >= {from_ns:Int64} AND start_ns < {to_ns:Int64} GROUP BY rank, c
 """
 
 
@@ -130,7 +137,9 @@ def heat(reader: Reader, name: str, value: str, first: int, last: int, columns: 
             job=name,
         )[0][0]
     )
+    begin_ns, end_ns = _time_of(reader, name, attempt, first, last)
     parameters = {"job": name, "attempt": attempt, "first": first, "last": last, "width": width}
+    parameters |= {"from_ns": begin_ns, "to_ns": end_ns}
     table = reader.store.select_arrow(_CELLS, {"tenant": reader.tenant, **parameters})
     rank = table["rank"].to_numpy()
     if not rank.size:
@@ -144,6 +153,16 @@ def heat(reader: Reader, name: str, value: str, first: int, last: int, columns: 
     if value == "lateness":
         cells = _lateness(cells)
     return stream({"value": cells.astype(np.float32).reshape(-1)})
+
+
+def _time_of(reader: Reader, job: str, attempt: int, first: int, last: int) -> tuple[int, int]:
+    """When these steps were, by the first rank: rows lie by rank and time, so that the engine
+    need not read all of a long job. What ranks did further apart in time shows as not measured."""
+    bounds = {"job": job, "attempt": attempt, "first": first, "last": last}
+    found = reader.select(_TIME, **bounds)
+    if not found or not int(found[0][2]):
+        return 0, 1 << 62
+    return int(found[0][0]) - APART_NS, int(found[0][1]) + APART_NS
 
 
 def _lateness(wait: Float64) -> Float64:

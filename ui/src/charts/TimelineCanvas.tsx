@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Source } from "../data/source";
 import type { Trace } from "../data/types";
 import { activities, activityColours, colour } from "../look/colours";
-import { count, duration, shortName } from "../look/format";
+import { count, duration } from "../look/format";
 import { fitted, letterWidth, niceStep, useCanvas } from "./canvas";
 import { type Line, lineAt, linesOf } from "./lines";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
@@ -107,7 +107,7 @@ export function TimelineCanvas(properties: Properties) {
           context.fillRect(left, top, wide, high);
           last = left + 1;
           lastActivity = found ? -1 : activity;
-          if (right - left > 28) labels.push([shortName(tile.name.values[tile.name.numbers[i]!]!), left + 4, top + high / 2 + 0.5, right - left - 8]);
+          if (right - left > 28) labels.push([tile.short[tile.name.numbers[i]!]!, left + 4, top + high / 2 + 0.5, right - left - 8]);
         }
       }
     }

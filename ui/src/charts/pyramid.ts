@@ -1,6 +1,7 @@
 // The tiles of one rank: which of them a view needs, what stands in while they are on their way.
 import type { Source } from "../data/source";
 import type { Texts } from "../data/table";
+import { shortName } from "../look/format";
 
 export const BINS = 1024;
 const KEPT = 256;
@@ -18,6 +19,8 @@ export interface Tile {
   flowRow: Int32Array;
   flowStart: Float64Array;
   name: Texts;
+  // Made once a tile: a view draws hundreds of labels in every frame.
+  short: string[];
 }
 
 export interface Piece { tile: Tile; from: number; to: number }
@@ -93,6 +96,7 @@ export class Pyramid {
         const [level, index] = key.split("/").map(Number) as [number, number];
         const wide = this.length / 2 ** level;
         const row = table.numbers("row");
+        const name = table.texts("name");
         const firstOfRow = new Uint32Array(this.rows + 1);
         for (let i = 0; i < row.length; i++) firstOfRow[row[i]! + 1]!++;
         for (let i = 0; i < this.rows; i++) firstOfRow[i + 1]! += firstOfRow[i]!;
@@ -105,7 +109,8 @@ export class Pyramid {
           span: table.numbers("span") as Uint32Array,
           flowRow: table.numbers("flow_row") as Int32Array,
           flowStart: table.numbers("flow_start") as Float64Array,
-          name: table.texts("name"),
+          name,
+          short: name.values.map(shortName),
         });
         for (const old of this.tiles.keys()) {
           if (this.tiles.size <= KEPT) break;
