@@ -98,3 +98,25 @@ def test_recompilations_are_told_with_their_guard(tmp_path: Path) -> None:
     process.add("marks", THREAD, process.name("of the program"), 1, S, 1)
     (mark,) = report(tmp_path, process).frameworks.marks
     assert (mark.text, mark.count) == ("recompile f: x changed", 2)
+
+
+def test_reductions_that_were_not_told_are_taken_from_the_backward(tmp_path: Path) -> None:
+    process = Process(0)
+    names = [process.name(text) for text in ("ddp.all_reduce", "0 default_pg", "float32")]
+    for number in range(1, 9):
+        start = S + number * 10 * MS
+        process.add("steps", THREAD, number, start, 10 * MS)
+        told = number % 4 == 0
+        length = 6 if told else 8
+        process.add("spans", THREAD, process.name("backward"), PHASE, 0, start, length * MS)
+        if told:
+            wait = start + 6 * MS
+            process.add("spans", THREAD, process.name("communication"), PHASE, 0, wait, 2 * MS)
+            process.add(
+                "collectives", THREAD, *names, 0, 2, 2, wait, 2 * MS, 2 * MS, 1000, number, 0
+            )
+    phases = by_name(report(tmp_path, process))
+    # Between the two that are told three are not, of which each waits as long as those do.
+    assert phases["communication"].total_ns == (2 * 2 + 3 * 2) * MS
+    assert phases["backward"].total_ns == (2 * 6 + 6 * 8 - 3 * 2) * MS
+    assert phases["communication"].is_estimate

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pilotlight.probe.adapter import Adapter
     from pilotlight.probe.identity import Identity
 
-_ROOTS = ("torch", "jax")
+_ROOTS = ("torch", "jax", "vllm", "sglang")
 
 _adapters: dict[str, Adapter] = {}
 _identity: Identity | None = None

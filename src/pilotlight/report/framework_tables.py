@@ -29,9 +29,15 @@ def print_phases(phases: Sequence[PhaseTimes], label: Label, console: Console) -
     for times in phases:
         by_process.setdefault(times.process, {})[times.phase] = times
     for process, mine in list(by_process.items())[:_PROCESSES]:
-        cells = [units.share(mine[name].ratio) if name in mine else "" for name in shown]
+        cells = [_share(mine.get(name)) for name in shown]
         _add(table, label(process), *cells)
     _print(console, table, len(by_process) - _PROCESSES)
+
+
+def _share(times: PhaseTimes | None) -> str:
+    if times is None:
+        return ""
+    return ("~" if times.is_estimate else "") + units.share(times.ratio)
 
 
 def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
