@@ -194,7 +194,9 @@ void write_step(int64_t step) noexcept {
   if (ring == nullptr) return;
   Value value = {};
   value.value = step;
-  ring->write(RecordType::kStep, 0, value);
+  uint64_t ticks = ticks_of(ring->clock());
+  ring->write_at(RecordType::kStep, 0, value, ticks);
+  Probe::get().note_step(ticks);
   after_step();
 }
 
