@@ -55,6 +55,13 @@ class Asking:
     def post(self, path: str, content: object) -> Any:
         return self._data(self._request("POST", path, json.dumps(content).encode()))
 
+    def download(self, path: str, target: Path, **parameters: object) -> None:
+        """The bytes of a file that the collector keeps."""
+        answer = self._request("GET", f"{path}?{urlencode(parameters)}", None)
+        if answer.status != 200:
+            self._data(answer)
+        target.write_bytes(answer.body)
+
     def _request(self, method: str, path: str, body: bytes | None) -> Answer:
         headers = {"content-type": "application/json"} if body is not None else {}
         try:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,19 +95,17 @@ def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path
     job = subprocess.Popen(words)
     try:
         until(lambda: ask("jobs"))
-        body = json.dumps({"job": "long", "seconds": 5}).encode()
-        request = urllib.request.Request(f"{collector}/v1/captures", body)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            id = json.load(answer)["data"]["id"]
-
-        def stored() -> Any:
-            with urllib.request.urlopen(f"{collector}/v1/captures", timeout=30) as answer:
-                found = json.load(answer)["data"]
-                return [one for one in found if one["id"] == id and one["state"] == "stored"]
-
-        (capture,) = until(stored)
-        assert capture["bytes"] > 0
-        (archive,) = (tmp_path / "store" / "captures" / id).glob("*.tar.zst")
+        folder = tmp_path / "brought"
+        words = ("--seconds", "5", "--collector", collector, "-o", str(folder), "--timeout", "60")
+        done = subprocess.run(
+            pilotlight("capture", "long", "--json", *words),
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["state"] == "stored"
+        (archive,) = folder.glob("*.tar.zst")
         with tarfile.open(fileobj=io.BytesIO(decompress(archive.read_bytes()))) as tar:
             tar.extractall(tmp_path / "capture", filter="data")
         (folder,) = (tmp_path / "capture").iterdir()

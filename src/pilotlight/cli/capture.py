@@ -42,6 +42,7 @@ class Capture:
         "pilotlight capture my-job --steps 5 --ranks 0,4 --stacks --shapes",
         "pilotlight capture 4711 --seconds 2 -o /tmp/trace    a process that counts no steps",
         "pilotlight capture my-job --json | jq .processes",
+        "pilotlight capture my-job --ranks all --seconds 20 --collector https://host:7777",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -63,11 +64,24 @@ class Capture:
             "--timeout", type=float, default=60.0, metavar="S", help="wait no longer (60)"
         )
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        parser.add_argument(
+            "--collector",
+            metavar="URL",
+            help="a job on other machines: the last --seconds of their flight recorders",
+        )
+        parser.add_argument("--token-file", metavar="FILE", help="of the collector")
+        parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.capture.collect import prepare
         from pilotlight.capture.deliver import deliver
 
+        if args.collector:
+            from pilotlight.cli.capture_remote import capture_by_collector
+
+            ranks = parse_ranks(args.ranks) if args.ranks and args.ranks != "all" else ()
+            folder = args.output or _new_folder(args.target)
+            return capture_by_collector(args, ranks, max(args.seconds, 5.0), folder)
         is_pid = args.target.isdigit()
         request = CaptureRequest(
             job=None if is_pid else args.target,

@@ -20,6 +20,7 @@ class Answer:
     status: int
     content: dict[str, Any]
     retry_after_s: float | None
+    body: bytes = b""
 
 
 class Line:
@@ -56,7 +57,8 @@ class Line:
             raise
         if response.will_close:
             self.close()
-        return Answer(response.status, _object(data), _seconds(response.getheader("retry-after")))
+        wait_s = _seconds(response.getheader("retry-after"))
+        return Answer(response.status, _object(data), wait_s, data)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
