@@ -153,7 +153,9 @@ uint32_t Probe::own_stack() noexcept {
   return opened ? own_stack_.take() : 0;
 }
 
-uint32_t Probe::own_range() noexcept { return 0; }
+uint32_t Probe::own_range() noexcept {
+  return thread_ring != nullptr ? thread_ring->innermost_range() : 0;
+}
 
 void Probe::name_thread(uint32_t tid, std::string_view name) noexcept {
   RingWriter* ring = this->ring();

@@ -28,7 +28,14 @@ class RingWriter {
     head_ = slot->head.load(std::memory_order_relaxed) & ~uint64_t{kRecordAlign - 1};
     limit_ = 0;
     lost_ = {};
+    open_ranges_ = 0;
     refresh_limit();
+  }
+
+  // The name of the innermost range that this thread has open; 0: none. For whoever launches work.
+  uint32_t innermost_range() const noexcept {
+    if (open_ranges_ == 0) return 0;
+    return ranges_[(open_ranges_ < kKeptRanges ? open_ranges_ : kKeptRanges) - 1];
   }
 
   bool is_open() const noexcept { return slot_ != nullptr; }
@@ -83,10 +90,18 @@ class RingWriter {
     slot_->head.store(head_, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     writing_ = false;
+    // Callers name the type outright, so for all others this is nothing.
+    if (type == RecordType::kBegin) {
+      if (open_ranges_ < kKeptRanges) ranges_[open_ranges_] = id;
+      open_ranges_++;
+    } else if (type == RecordType::kEnd && open_ranges_ != 0) {
+      open_ranges_--;
+    }
     return true;
   }
 
  private:
+  static constexpr uint32_t kKeptRanges = 16;
   struct Lost {
     uint64_t count, first_ticks, last_ticks;
   };
@@ -164,6 +179,8 @@ class RingWriter {
   ClockKind clock_ = ClockKind::kMonotonic;
   volatile bool writing_ = false;
   Lost lost_ = {};
+  uint32_t open_ranges_ = 0;
+  uint32_t ranges_[kKeptRanges] = {};
 };
 
 }  // namespace pilotlight

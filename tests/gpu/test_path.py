@@ -59,6 +59,23 @@ def test_a_kernel_leads_to_the_python_code_that_launched_it(gpu_job: RunGpuJob) 
     assert "backward" not in functions["gemm"]
 
 
+def test_a_kernel_knows_the_range_in_which_it_was_launched(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import pilotlight\ngpu = Gpu()\n"
+        "with pilotlight.annotate('outer'):\n"
+        "    with pilotlight.annotate('inner'): gpu.kernel('first', 1000)\n"
+        "    gpu.kernel('second', 1000)\n"
+        "gpu.kernel('third', 1000)\n"
+    )
+    recording = done.recording
+    activities = recording.detail("activities")
+    ranges = recording.names.find(activities["process"], activities["range"]).tolist()
+    found = dict(zip(done.names("activities"), ranges, strict=True))
+    texts = {name: recording.names.texts[number] for name, number in found.items()}
+    assert (texts["first"], texts["second"]) == ("inner", "outer")
+    assert activities["range"][done.names("activities").index("third")] == 0
+
+
 def test_times_are_those_of_the_simulated_device(gpu_job: RunGpuJob) -> None:
     done = gpu_job(_LOOP)
     activities = done.recording.detail("activities")
