@@ -31,3 +31,11 @@ def test_gains_together_are_less_than_their_sum() -> None:
 
 def test_without_findings_nothing_is_replayed() -> None:
     assert diagnose(job_of(simulated(layers=6))).joint_gain_ratio is None
+
+
+def test_a_call_that_drains_the_device_hides_no_other_cause() -> None:
+    faults = (Fault("storage", 1, 1.8), Fault("allocation", 0, 1.02))
+    found = diagnose(job_of(simulate(SHAPE, faults))).findings[0]
+    true = 1 - step_us(simulate(SHAPE, faults[1:])) / step_us(simulate(SHAPE, faults))
+    assert (found.cause, found.rank) == ("loader", 1)
+    assert found.gain_high_ratio == pytest.approx(true, rel=0.12)

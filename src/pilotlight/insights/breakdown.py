@@ -20,6 +20,7 @@ DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
 )
+_MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
 LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
 COMPILES = re.compile(
     r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
@@ -177,6 +178,16 @@ def _matches(pattern: re.Pattern[str], name: str) -> bool:
 def sync_calls(trace: Trace) -> Spans:
     """Calls that block the host until the device has finished something."""
     mask = _named(trace, lambda name: _SYNC.match(name) is not None)[trace.spans.name]
+    return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
+
+
+def draining_calls(trace: Trace) -> Spans:
+    """Blocking calls, and those that take or give back memory: these wait for the device too."""
+
+    def drains(name: str) -> bool:
+        return _SYNC.match(name) is not None or _MEMORY.match(name) is not None
+
+    mask = _named(trace, drains)[trace.spans.name]
     return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
 
 

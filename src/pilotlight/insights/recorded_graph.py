@@ -14,7 +14,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from pilotlight.insights.breakdown import COMPILES, SAVES, host_spans, loader_waits, sync_calls
+from pilotlight.insights.breakdown import COMPILES, SAVES, draining_calls, host_spans, loader_waits
 from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
@@ -167,7 +167,7 @@ class _Rank:
     def add(self) -> None:
         view = self.view
         device, calls = view.device, view.calls
-        syncs = sync_calls(view.trace)
+        syncs = draining_calls(view.trace)
         events = [
             (int(calls.start_ns[i]), 0, int(i)) for i in np.unique(view.launch[view.launch != NONE])
         ]
