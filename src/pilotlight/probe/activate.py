@@ -65,12 +65,19 @@ def _hook() -> None:
     import gc
 
     from pilotlight import _probe
-    from pilotlight.probe import errands
+    from pilotlight.probe.imports import watch
 
-    errands.watch()
+    for framework in ("torch", "jax"):
+        watch.when_imported(framework, _begin_errands)
     gc.callbacks.append(_probe.gc_callback)
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _begin_errands(_: object) -> None:
+    from pilotlight.probe.errands import begin
+
+    begin()
 
 
 def _after_fork_in_child() -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Answer = dict[str, object]
 
-_FRAMEWORKS = ("torch", "jax")
 _LONGEST_LINE_BYTES = 1 << 16
 _LONGEST_TRACE_NS = 600_000_000_000
 _RETRY_S = (0.1, 0.5, 2.0, 5.0)
@@ -27,14 +26,6 @@ _running: dict[str, Any] = {}
 
 
 _begun_in = 0  # the process whose thread it is
-
-
-def watch() -> None:
-    """Begins when the first framework is imported; at once if one is there already."""
-    from pilotlight.probe.imports import watch as imports
-
-    for name in _FRAMEWORKS:
-        imports.when_imported(name, lambda _: begin())
 
 
 def begin() -> None:
