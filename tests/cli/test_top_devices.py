@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+from rich.console import Console, Group
+
+from pilotlight.cli.top_devices import devices_view
+
+GPU = {
+    "utilization": [87.0, "%"],
+    "sm_active": [61.0, "%"],
+    "memory_used": [40 << 30, "B"],
+    "memory_total": [80 << 30, "B"],
+    "power": [412.0, "W"],
+    "power_limit": [700.0, "W"],
+    "throttle_reasons": [4 | 32, "bits"],
+    "ecc_uncorrected": [2.0, "errors"],
+}
+
+
+def shown(**parts: Any) -> str:
+    devices = {"values": {}, "sources": [], "events": [], **parts}
+    out = StringIO()
+    Console(file=out, width=200).print(Group(*devices_view(devices)))
+    return out.getvalue()
+
+
+def test_a_gpu_is_a_row_with_what_holds_its_clocks() -> None:
+    text = shown(values={"gpu0": GPU})
+    for part in ("87%", "61%", "40.0/80 GB", "412/700 W", "power, temperature", "2"):
+        assert part in text
+    assert "tensor" not in text
+
+
+def test_gpus_are_in_the_order_of_their_numbers() -> None:
+    text = shown(values=dict.fromkeys(("gpu10", "gpu2", "gpu2/gi1"), GPU))
+    assert text.index("gpu2 ") < text.index("gpu2/gi1") < text.index("gpu10")
+
+
+def test_a_blocked_driver_and_an_xid_are_said_and_a_missing_device_is_no_news() -> None:
+    sources = [
+        {"name": "nvml", "state": "blocked", "detail": "a call has not returned for 9 s"},
+        {"name": "amd", "state": "missing", "detail": "not installed"},
+    ]
+    event = {"age_ns": 3_000_000_000, "device": "gpu1", "name": "xid", "value": 79, "text": "gone"}
+    text = shown(sources=sources, events=[event])
+    assert "nvml blocked: a call has not returned for 9 s" in text
+    assert "3 s ago: gpu1 xid 79: gone" in text and "amd" not in text
+
+
+def test_nothing_is_shown_where_nothing_is_known() -> None:
+    assert shown().strip() == ""
