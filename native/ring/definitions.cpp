@@ -1,8 +1,6 @@
 // native/ring/definitions.cpp
 #include "ring/definitions.h"
 
-#include <time.h>
-
 #include <cstring>
 
 namespace pilotlight {
@@ -24,11 +22,10 @@ void Definitions::open(SegmentHeader* header, char* arena, uint32_t bytes, Entry
   arena_ = arena;
   bytes_ = bytes;
   table_ = table;
-  used_ = 0;
+  used_.store(0, std::memory_order_relaxed);
   // The first 8 bytes stay empty, so that id 0 is nothing.
-  head_ = kDefinitionAlign;
-  busy_.clear();
-  header->arena_head.store(head_, std::memory_order_release);
+  head_.store(kDefinitionAlign, std::memory_order_relaxed);
+  header->arena_head.store(kDefinitionAlign, std::memory_order_release);
 }
 
 uint32_t Definitions::string(std::string_view text) noexcept {
@@ -57,65 +54,64 @@ uint32_t Definitions::track(uint32_t name, TrackKind kind, uint16_t device,
 uint32_t Definitions::define(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept {
   if (header_ == nullptr) return 0;
   uint32_t hash = hash_of(kind, payload, bytes);
-  if (!lock()) {
-    header_->definitions_lost.fetch_add(1, std::memory_order_relaxed);
-    return 0;
-  }
-  uint32_t slot = hash & (kTableSlots - 1);
-  uint32_t id = 0;
-  for (; table_[slot].id != 0; slot = (slot + 1) & (kTableSlots - 1)) {
-    if (table_[slot].hash != hash) continue;
-    DefinitionHeader entry;
-    const char* place = arena_ + uint64_t{table_[slot].id} * kDefinitionAlign;
-    std::memcpy(&entry, place, sizeof(entry));
-    if (entry.kind == static_cast<uint8_t>(kind) &&
-        entry.size - sizeof(entry) - entry.unused == bytes &&
-        std::memcmp(place + sizeof(entry), payload, bytes) == 0) {
-      id = table_[slot].id;
-      break;
+  uint32_t mine = 0;
+  for (uint32_t slot = hash & (kTableSlots - 1);; slot = (slot + 1) & (kTableSlots - 1)) {
+    // Acquire: who finds an id finds the entry behind it, and passes that on with its own records.
+    uint64_t known = table_[slot].load(std::memory_order_acquire);
+    if (known == 0) {
+      if (mine == 0) mine = append(kind, payload, bytes);
+      // Past three quarters the table would slow down; new content is then defined again each time.
+      if (mine == 0 || used_.load(std::memory_order_relaxed) >= kTableSlots / 4 * 3) return mine;
+      uint64_t entry = uint64_t{hash} << 32 | mine;
+      // Release: the entry is whole before its id can be found.
+      if (table_[slot].compare_exchange_strong(known, entry, std::memory_order_release,
+                                               std::memory_order_acquire)) {
+        used_.fetch_add(1, std::memory_order_relaxed);
+        return mine;
+      }
     }
+    auto id = static_cast<uint32_t>(known);
+    // If another was faster with the same content, its id is the one; ours is never used.
+    if (known >> 32 == hash && is_same(id, kind, payload, bytes)) return id;
   }
-  if (id == 0) {
-    id = append(kind, payload, bytes);
-    // Past three quarters the table would slow down; new content is then defined again each time.
-    if (id != 0 && used_ < kTableSlots / 4 * 3) {
-      table_[slot] = {hash, id};
-      used_++;
-    }
-  }
-  busy_.clear(std::memory_order_release);
-  return id;
 }
 
+bool Definitions::is_same(uint32_t id, DefinitionKind kind, const void* payload,
+                          uint32_t bytes) const noexcept {
+  DefinitionHeader entry;
+  const char* place = arena_ + uint64_t{id} * kDefinitionAlign;
+  std::memcpy(&entry, place, sizeof(entry));
+  return entry.kind == static_cast<uint8_t>(kind) &&
+         entry.size - sizeof(entry) - entry.unused == bytes &&
+         std::memcmp(place + sizeof(entry), payload, bytes) == 0;
+}
+
+// The id of a new entry, which nobody else knows yet.
 uint32_t Definitions::append(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept {
   uint32_t padded = (bytes + kDefinitionAlign - 1) & ~(kDefinitionAlign - 1);
   uint32_t size = padded + sizeof(DefinitionHeader);
-  if (head_ + size > bytes_) {
-    header_->definitions_lost.fetch_add(1, std::memory_order_relaxed);
-    return 0;
-  }
+  uint64_t from = head_.load(std::memory_order_relaxed);
+  do {
+    if (from + size > bytes_) {
+      header_->definitions_lost.fetch_add(1, std::memory_order_relaxed);
+      return 0;
+    }
+  } while (!head_.compare_exchange_weak(from, from + size, std::memory_order_relaxed));
   DefinitionHeader entry = {size, static_cast<uint8_t>(kind), static_cast<uint8_t>(padded - bytes),
                             0};
-  std::memcpy(arena_ + head_, &entry, sizeof(entry));
-  std::memcpy(arena_ + head_ + sizeof(entry), payload, bytes);
-  uint32_t id = static_cast<uint32_t>(head_ / kDefinitionAlign);
-  head_ += size;
-  // Publish: the entry, then the head. Records that use the id are published after this.
-  header_->arena_head.store(head_, std::memory_order_release);
-  return id;
+  std::memcpy(arena_ + from, &entry, sizeof(entry));
+  std::memcpy(arena_ + from + sizeof(entry), payload, bytes);
+  publish(from + size);
+  return static_cast<uint32_t>(from / kDefinitionAlign);
 }
 
-bool Definitions::lock() noexcept {
-  for (int spin = 0; spin < 200; spin++) {
-    if (!busy_.test_and_set(std::memory_order_acquire)) return true;
+// Below the published head there may be entries that are not whole yet, of threads that are on
+// their way; nobody has their ids. A record that uses an id is published after this.
+void Definitions::publish(uint64_t end) noexcept {
+  uint64_t seen = header_->arena_head.load(std::memory_order_relaxed);
+  while (seen < end && !header_->arena_head.compare_exchange_weak(
+                           seen, end, std::memory_order_release, std::memory_order_relaxed)) {
   }
-  // Its holder was preempted: lets it run, for two milliseconds or so at most.
-  for (int pause = 0; pause < 20; pause++) {
-    timespec time = {0, 50000};
-    nanosleep(&time, nullptr);
-    if (!busy_.test_and_set(std::memory_order_acquire)) return true;
-  }
-  return false;
 }
 
 }  // namespace pilotlight

@@ -10,16 +10,13 @@
 
 namespace pilotlight {
 
-// Any thread of the producer may define. It waits for another's short copy; if that thread was
-// preempted meanwhile, for about two milliseconds at most. What cannot be defined (arena full, lock
-// busy for longer) gets id 0 and is counted.
+// Any thread of the producer may define, and none ever waits for another. What cannot be defined
+// because the arena is full gets id 0 and is counted.
 class Definitions {
  public:
-  // `table` is zeroed memory of kTableSlots entries, owned by the caller.
-  struct Entry {
-    uint32_t hash;
-    uint32_t id;
-  };
+  // Hash of the content in the upper half, id in the lower; 0 is free. `table` is zeroed memory of
+  // kTableSlots of them, owned by the caller.
+  using Entry = std::atomic<uint64_t>;
   static constexpr uint32_t kTableSlots = 1 << 16;
 
   void open(SegmentHeader* header, char* arena, uint32_t bytes, Entry* table) noexcept;
@@ -33,15 +30,18 @@ class Definitions {
  private:
   uint32_t define(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept;
   uint32_t append(DefinitionKind kind, const void* payload, uint32_t bytes) noexcept;
-  bool lock() noexcept;
+  bool is_same(uint32_t id, DefinitionKind kind, const void* payload,
+               uint32_t bytes) const noexcept;
+  void publish(uint64_t end) noexcept;
 
   SegmentHeader* header_ = nullptr;
   char* arena_ = nullptr;
   uint32_t bytes_ = 0;
   Entry* table_ = nullptr;
-  uint32_t used_ = 0;
-  uint64_t head_ = 0;  // the published one is for readers; never read back what others can write
-  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+  std::atomic<uint32_t> used_{0};
+  // Up to here places were given away. The published one is for readers; no place is taken from it,
+  // since others could have written it.
+  std::atomic<uint64_t> head_{0};
 };
 
 }  // namespace pilotlight

@@ -115,7 +115,7 @@ struct SegmentHeader {
   alignas(kLine) std::atomic<uint64_t> clock_sequence;  // odd while clock_now is being written
   ClockPair clock_now;
   alignas(kLine) std::atomic<uint64_t> drops_no_ring;  // records of threads that got no ring
-  std::atomic<uint64_t> definitions_lost;              // the arena was full or busy
+  std::atomic<uint64_t> definitions_lost;              // the arena was full
   alignas(kLine) std::atomic<uint32_t> off;            // Off: what the probe turned off
   char off_reason[kReasonBytes];
 };

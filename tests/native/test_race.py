@@ -35,7 +35,10 @@ WEAKENED = {
         "ring/segment.cpp",
         f"slot->state.store(static_cast<uint32_t>(RingState::kRetired), {RELEASE});",
     ),
-    "unlocking the definitions": ("ring/definitions.cpp", f"busy_.clear({RELEASE});"),
+    "an id in the table of definitions": (
+        "ring/definitions.cpp",
+        f"compare_exchange_strong(known, entry, {RELEASE},",
+    ),
 }
 
 

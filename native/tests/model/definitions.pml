@@ -1,7 +1,8 @@
 /* native/tests/model/definitions.pml: a definition is visible before any record that uses its id.
  *
- * Two writers with a ring each define the same text; whoever is first appends it to the arena, the
- * other finds it in the table and uses the id in its own ring. Their stores reach memory in any
+ * Two writers with a ring each define the same text, without a lock. Who does not find it in the
+ * table takes a place in the arena, writes it, publishes the arena's head and tries to put its id
+ * into the table; who comes second there uses the first one's id. Their stores reach memory in any
  * order, but a release store waits for those before it. The reader loads the head of a ring, copies
  * the record, and then loads the head of the arena: everything it names must be there.
  *
@@ -10,23 +11,13 @@
 #define BUFFER 4
 #define TEXT 7
 
-#define ARENA 0
-#define ARENA_HEAD 1
-#define BUSY 2
-#define RECORD(w) (3 + (w))
-#define HEAD(w) (5 + (w))
-#define PLACES 7
+#define ENTRY(id) ((id) - 1)
+#define ARENA_HEAD 2
+#define TABLE 3
+#define RECORD(w) (4 + (w))
+#define HEAD(w) (6 + (w))
+#define PLACES 8
 
-#ifdef RELAXED_ARENA_HEAD_STORE
-#define ARENA_HEAD_RELEASE 0
-#else
-#define ARENA_HEAD_RELEASE 1
-#endif
-#ifdef RELAXED_UNLOCK
-#define UNLOCK_RELEASE 0
-#else
-#define UNLOCK_RELEASE 1
-#endif
 #ifdef RELAXED_HEAD_STORE
 #define HEAD_RELEASE 0
 #else
@@ -47,8 +38,8 @@ typedef Buffer {
 };
 Buffer buffer[2];
 
-/* Private to the producer, under the lock: the id of TEXT, 0 if it has none. */
-byte table;
+/* Private to the producer: how many places were given away. */
+byte given;
 
 inline put(w, where, what, ordered) {
   atomic {
@@ -99,52 +90,75 @@ end:
   od
 }
 
+/* A compare-and-swap acts on memory itself; with release order after the stores before it. */
+#ifdef RELAXED_TABLE_STORE
+#define RELEASED(w) (true)
+#else
+#define RELEASED(w) (buffer[w].used == 0)
+#endif
+
 proctype writer(byte w) {
   byte id;
-  /* test_and_set with acquire: an exchange acts on memory itself. */
-  atomic { memory[BUSY] == 0 -> memory[BUSY] = 1 };
+  id = memory[TABLE];
   if
-  :: table == 0 ->
-#ifdef PUBLISHED_FIRST
-     put(w, ARENA_HEAD, 1, ARENA_HEAD_RELEASE);
-     put(w, ARENA, TEXT, 0);
-#else
-     put(w, ARENA, TEXT, 0);
-     put(w, ARENA_HEAD, 1, ARENA_HEAD_RELEASE);
+  :: id == 0 ->
+     atomic { given++; id = given };
+#ifndef WRITTEN_LAST
+     put(w, ENTRY(id), TEXT, 0);
 #endif
-     table = 1
+#ifndef HEAD_NOT_PUBLISHED
+     atomic {
+       RELEASED(w);
+       if
+       :: memory[ARENA_HEAD] < id -> memory[ARENA_HEAD] = id
+       :: else
+       fi
+     };
+#endif
+     atomic {
+       RELEASED(w);
+       if
+       :: memory[TABLE] == 0 -> memory[TABLE] = id
+#ifndef OWN_ID_KEPT
+       :: else -> id = memory[TABLE]
+#else
+       :: else
+#endif
+       fi
+     };
+#ifdef WRITTEN_LAST
+     put(w, ENTRY(id), TEXT, 0);
+#endif
   :: else
   fi;
-  id = table;
-  put(w, BUSY, 0, UNLOCK_RELEASE);
   put(w, RECORD(w), id, 0);
   put(w, HEAD(w), 1, HEAD_RELEASE)
 }
 
 proctype reader() {
   byte w, id;
-  bool published;
+  byte published;
   if
   :: w = 0
   :: w = 1
   fi;
 #ifdef ARENA_HEAD_LOADED_FIRST
-  published = memory[ARENA_HEAD] == 1;
+  published = memory[ARENA_HEAD];
 #endif
   memory[HEAD(w)] == 1;
   id = memory[RECORD(w)];
-  assert(id == 1);
+  assert(id != 0);
 #ifndef ARENA_HEAD_LOADED_FIRST
-  published = memory[ARENA_HEAD] == 1;
+  published = memory[ARENA_HEAD];
 #endif
-  assert(published);
-  assert(memory[ARENA] == TEXT)
+  assert(published >= id);
+  assert(memory[ENTRY(id)] == TEXT)
 }
 
-/* What lies below the head of the arena is whole, also for who comes by no record. */
-proctype walker() {
-  memory[ARENA_HEAD] == 1;
-  assert(memory[ARENA] == TEXT)
+/* One content, one id. */
+proctype comparer() {
+  memory[HEAD(0)] == 1 && memory[HEAD(1)] == 1;
+  assert(memory[RECORD(0)] == memory[RECORD(1)])
 }
 
 init {
@@ -152,6 +166,6 @@ init {
     run writer(0);
     run writer(1);
     run reader();
-    run walker()
+    run comparer()
   }
 }
