@@ -38,11 +38,13 @@ def install(adapter: Adapter, torch: Any) -> None:
 
 
 def environment(variables: dict[str, str]) -> list[str]:
-    """Variables that change how torch and its libraries run, without secrets, bounded."""
+    """Variables that change how torch and its libraries run, bounded; no secrets, none of ours."""
     chosen = [
         f"{name}={value[:_LONGEST]}"
         for name, value in sorted(variables.items())
-        if name.startswith(PREFIXES) and not any(word in name for word in _SECRET)
+        if name.startswith(PREFIXES)
+        and not any(word in name for word in _SECRET)
+        and "pilotlight" not in value
     ]
     return chosen[:_MOST]
 
