@@ -21,7 +21,7 @@ struct FullBuffer {
 
 class BufferPool {
  public:
-  static constexpr uint32_t kBuffers = 64;
+  static constexpr uint32_t kBuffers = 40;
   static constexpr size_t kBytes = 512 * 1024;
   static constexpr size_t kOverflowBytes = 16 * 1024;
   static constexpr uint32_t kOverflow = ~0u;
