@@ -224,7 +224,7 @@ def faults() -> list[Bar]:
         config.write("[captures]\nper_node_s = 1.0\nper_job_s = 1.0\nmost_at_once = 16\n")
         config.flush()
         with serving("--config", config.name) as (collector, _):
-            begin_ns = (time.time_ns() // WINDOW_NS + 2) * WINDOW_NS + 3 * 10**9
+            begin_ns = (time.time_ns() // WINDOW_NS + 5) * WINDOW_NS + 3 * 10**9
             jobs = [
                 FleetJob(
                     kind,
@@ -259,7 +259,7 @@ def _play(
     stored_s: dict[str, float],
 ) -> None:
     agents = [agent for job in jobs for agent in agents_of(job, begin_ns)]
-    start_ns = begin_ns // WINDOW_NS * WINDOW_NS - 12 * WINDOW_NS
+    start_ns = begin_ns // WINDOW_NS * WINDOW_NS - 10 * WINDOW_NS
     next_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
     for bodies in windows_of(agents, start_ns, (next_ns - start_ns) // WINDOW_NS):
         post_all(collector.port, bodies, 0)
@@ -272,6 +272,9 @@ def _play(
             _answer(collector, agent)
         now_s = (time.time_ns() - begin_ns) / 1e9
         for one in collector.get("/v1/findings?state=open")["data"]:
+            # That the steps became longer is not yet who is to blame.
+            if one["cause"] in ("changed", "irregular"):
+                continue
             found_s.setdefault(one["job"], now_s)
             if one["capture"]:
                 stored_s.setdefault(one["job"], now_s)

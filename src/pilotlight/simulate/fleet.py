@@ -44,9 +44,6 @@ class FleetFault:
     to_ns: int = 1 << 62
     factor: float = 1.5
 
-    def hits(self, rank: int, time_ns: int) -> bool:
-        return rank == self.rank and self.from_ns <= time_ns < self.to_ns
-
 
 @dataclass(frozen=True)
 class FleetJob:
@@ -296,20 +293,28 @@ def _counters(
     job: FleetJob, place: int, rank: int, time_ns: int, rows: Sequence[Sequence[int]]
 ) -> list[list[Value]]:
     own = random.Random(hash((job.seed, time_ns, rank)))
-    throttled = any(f.kind == "throttle" and f.hits(rank, time_ns) for f in job.faults)
+    throttled = max((_share(f, rank, time_ns) for f in job.faults), default=0.0)
     busy = sum(row[3] for row in rows) / WINDOW_NS
     values = {
         "gpu.utilization_ratio": min(1.0, busy),
         "gpu.power_w": 650 + 20 * own.random(),
-        "gpu.temperature_c": 88 if throttled else 64 + 4 * own.random(),
-        "gpu.sm_clock_mhz": 1185.0 if throttled else 1980.0,
+        "gpu.temperature_c": 64 + 4 * own.random() + 20 * throttled,
+        "gpu.sm_clock_mhz": 1980.0 - 795.0 * throttled,
         "gpu.memory_used_bytes": float(62 << 30),
-        "gpu.throttle_ratio": 1.0 if throttled else 0.0,
+        "gpu.throttle_ratio": throttled,
     }
     return [
         [place, place, time_ns, name, 10, 10 * value, value, value, value]
         for name, value in values.items()
     ]
+
+
+def _share(fault: FleetFault, rank: int, time_ns: int) -> float:
+    """The part of a window in which a device is throttled: counters are means."""
+    if fault.kind != "throttle" or fault.rank != rank:
+        return 0.0
+    begin, end = max(time_ns, fault.from_ns), min(time_ns + WINDOW_NS, fault.to_ns)
+    return max(0.0, (end - begin) / WINDOW_NS)
 
 
 def _variant(text: str, layer: int) -> str:

@@ -13,7 +13,7 @@ from pilotlight.insights.finding import Finding
 CLOSE_NS = 60_000_000_000
 """A finding that was not seen again for this long is over."""
 
-_CONFIRM_NS = 15_000_000_000
+_CONFIRM_NS = 5_000_000_000
 # What stops or endangers the job as a whole.
 _CRITICAL = ("hang", "xid", "silent")
 _AT_ONCE = (*_CRITICAL, "throttle")
