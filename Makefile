@@ -22,7 +22,7 @@ $(VENV)/.tools: requirements-dev.txt scripts/system-packages ui/package-lock.jso
 $(VENV)/.built: $(VENV)/.tools $(NATIVE)
 	@echo "building pilotlight"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
-		-C cmake.define.PILOTLIGHT_STRICT=ON -e .
+		--config-settings=cmake.define.PILOTLIGHT_STRICT=ON -e .
 	@touch $@
 
 check: setup ## formatting, lint, types, layers, generated files
