@@ -189,12 +189,12 @@ PyObject* py_ticks(PyObject*, PyObject*) {
 }
 
 // Also while paused: steps are what an overhead measurement compares.
-void write_step(int64_t step) noexcept {
+void write_step(int64_t step, uint64_t ticks) noexcept {
   RingWriter* ring = python_ring();
   if (ring == nullptr) return;
   Value value = {};
   value.value = step;
-  uint64_t ticks = ticks_of(ring->clock());
+  if (ticks == 0) ticks = ticks_of(ring->clock());
   ring->write_at(RecordType::kStep, 0, value, ticks);
   Probe::get().note_step(ticks);
   after_step();
@@ -210,7 +210,7 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (step == -1 && PyErr_Occurred()) return nullptr;
     next_step.store(step + 1, std::memory_order_relaxed);
   }
-  write_step(step);
+  write_step(step, 0);
   Py_RETURN_NONE;
 }
 
@@ -282,10 +282,10 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 }  // namespace
 
-void write_automatic_step(const int64_t* number) noexcept {
+void write_automatic_step(const int64_t* number, uint64_t ticks) noexcept {
   if (has_explicit_steps.load(std::memory_order_relaxed)) return;
   if (number != nullptr) next_step.store(*number, std::memory_order_relaxed);
-  write_step(next_step.fetch_add(1, std::memory_order_relaxed));
+  write_step(next_step.fetch_add(1, std::memory_order_relaxed), ticks);
 }
 
 std::string_view utf8_of(PyObject* text) noexcept { return text_of(text); }

@@ -36,8 +36,8 @@ inline uint64_t word_of(PyObject* number) noexcept {
 // collective(...): see _probe.pyi.
 PyObject* py_collective(PyObject*, PyObject* const* args, Py_ssize_t count);
 
-// A step begins, unless the program tells its steps itself; nullptr: the next number.
-void write_automatic_step(const int64_t* number) noexcept;
+// A step begins, unless the program tells its steps itself; nullptr: the next number; 0: now.
+void write_automatic_step(const int64_t* number, uint64_t ticks) noexcept;
 
 // The text of a str, valid as long as it is; "?" where it has no UTF-8.
 std::string_view utf8_of(PyObject* text) noexcept;

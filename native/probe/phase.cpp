@@ -70,7 +70,19 @@ void drop_top(ThreadPhases& mine) noexcept {
 }
 
 void first_step() noexcept {
-  if (!process_phases().has_step) automatic_step();
+  ThreadPhases& mine = thread_phases();
+  if (process_phases().has_step || mine.first_ticks != 0) return;
+  RingWriter* ring = python_ring();
+  if (ring != nullptr) mine.first_ticks = ticks_of(ring->clock());
+}
+
+// The program may still tell its steps itself: the first is told when the second begins.
+void tell_first_step() noexcept {
+  ThreadPhases& mine = thread_phases();
+  if (!process_phases().has_step && mine.first_ticks != 0) {
+    write_automatic_step(nullptr, mine.first_ticks);
+  }
+  process.has_step = true;
 }
 
 }  // namespace
@@ -114,13 +126,13 @@ void leave_phase(Phase phase) noexcept {
 }
 
 void automatic_step() noexcept {
-  process_phases().has_step = true;
-  write_automatic_step(nullptr);
+  tell_first_step();
+  write_automatic_step(nullptr, 0);
 }
 
 void automatic_step(int64_t number) noexcept {
   process_phases().has_step = true;
-  write_automatic_step(&number);
+  write_automatic_step(&number, 0);
 }
 
 void steps_are_told() noexcept { process_phases().is_training = true; }

@@ -37,7 +37,8 @@ struct ThreadPhases {
   uint32_t optimizers = 0;
   const void* optimizer[kMostOptimizers] = {};
   Rhythm rhythm;
-  uint32_t held = 0;  // beats that may still turn out to be training
+  uint64_t first_ticks = 0;  // when the first step began, until it is sure that we tell steps
+  uint32_t held = 0;         // beats that may still turn out to be training
 
   bool has(Phase phase) const noexcept { return (mask >> static_cast<uint32_t>(phase) & 1) != 0; }
 };
