@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Node comes with the development tools: what a system has may be too old to build the page.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 NATIVE := $(wildcard native/*/*.h native/*/*.cpp native/*/*.c) CMakeLists.txt pyproject.toml native/pilotlight.pth
 
 .PHONY: help setup check test demo bench fuzz clean docs screenshots
@@ -14,9 +16,10 @@ setup: $(VENV)/.built ## environment with everything that checks, tests and benc
 $(VENV)/.tools: requirements-dev.txt scripts/system-packages ui/package-lock.json
 	@sh scripts/system-packages
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@if command -v npm >/dev/null; then (cd ui && npm ci --silent --no-fund --no-audit) || echo "not installed: the tools of ui/; what needs them is skipped"; fi
 	@echo "installing the development tools (a minute or two on a fresh machine)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@(cd ui && npm ci --silent --no-fund --no-audit) || \
+		echo "not installed: the tools of ui/; what needs them is skipped"
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(NATIVE)
