@@ -43,7 +43,7 @@ def test_the_same_steps_of_all_ranks_come_in_one_folder(world: Path) -> None:
         )
     finally:
         printed = job.stop()
-    assert code == 0, said
+    assert code == 0, (said, result)
     assert result["same_steps"] is True
     ranks = [p for p in result["processes"] if p["answered"]["role"] == "rank"]
     assert [p["answered"]["rank"] for p in ranks] == list(range(RANKS))
@@ -92,7 +92,7 @@ def test_ranks_that_a_program_spawns_are_told_from_their_loaders_workers(world: 
         code, result, said = job.capture("--steps", "2")
     finally:
         job.stop()
-    assert code == 0, said
+    assert code == 0, (said, result)
     found = [p["answered"] for p in result["processes"]]
     asked = [(p["role"], p["rank"], p["world_size"]) for p in found if p["state"] == "done"]
     assert asked == [("rank", 0, 2), ("rank", 1, 2)]
@@ -136,7 +136,7 @@ def test_a_process_without_steps_is_captured_by_time_and_its_death_is_told(world
     job = RunningJob(world, "single", SINGLE, sys.executable, "PROGRAM")
     try:
         code, result, said = job.capture("--seconds", "0.5", "--stacks")
-        assert code == 0, said
+        assert code == 0, (said, result)
         (process,) = result["processes"]
         assert result["first_step"] is None
         duration_s = (process["window_ns"][1] - process["window_ns"][0]) / 1e9

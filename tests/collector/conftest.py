@@ -37,8 +37,13 @@ class RunningCollector:
             env={**os.environ, "PILOTLIGHT": "0"},
         )
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.startswith("{"), line + self.process.stdout.read()
+        # The engine may have something to say first, for example of a machine without cgroups.
+        said: list[str] = []
+        for line in iter(self.process.stdout.readline, ""):
+            said.append(line)
+            if line.startswith("{"):
+                break
+        assert said and line.startswith("{"), "".join(said)
         self.url = json.loads(line)["url"]
 
     @property
