@@ -15,10 +15,14 @@ RunPilotlight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For two workers at once: a file stays on one, and so do all that share a build folder."""
+    """For two workers at once: a file stays on one, and so do all that share a folder.
+
+    The native tests share a build folder; captures look at what is left in the machine's /tmp.
+    """
     for item in items:
         folder = item.path.parent.name
-        item.add_marker(pytest.mark.xdist_group("native" if folder == "native" else str(item.path)))
+        is_shared = folder in ("native", "capture")
+        item.add_marker(pytest.mark.xdist_group(folder if is_shared else str(item.path)))
 
 
 @pytest.fixture(autouse=True)

@@ -152,6 +152,14 @@ def left_in_tmp() -> set[str]:
     return {path.name for path in Path("/tmp").glob("pilotlight-capture-*")}
 
 
+def left_since(before: set[str], seconds: float = 15) -> set[str]:
+    """What is there that was not, when the agents have had time to end."""
+    deadline = time.monotonic() + seconds
+    while left_in_tmp() - before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left_in_tmp() - before
+
+
 def until_gone(path: Path, seconds: float = 10) -> bool:
     deadline = time.monotonic() + seconds
     while path.exists() and time.monotonic() < deadline:

@@ -73,7 +73,7 @@ def test_a_running_job_is_watched_until_it_ends(
         (rank,) = views[-1]["ranks"]
         assert rank["step"] > 0
         assert 0.5 < rank["phases"]["forward"] <= 1
-        plain = pilotlight_cli("watch", "--seconds", "1.5")
+        plain = pilotlight_cli("watch", "--seconds", "5")
         assert plain.returncode == 0, plain.stderr
         assert "forward" in plain.stdout
     finally:
