@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.devices import Devices, DeviceValues
+from pilotlight.report.titled import titled
 
 _GPUS = 16
 _EVENTS = 8
@@ -66,15 +66,7 @@ def _print_gpus(gpus: dict[str, dict[str, DeviceValues]], console: Console) -> N
         for title, name, cell in _GPU_COLUMNS
         if any(name in values for values in gpus.values())
     ]
-    table = Table(
-        title=Text("GPUs (means)", style="bold"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2),
-        collapse_padding=True,
-        header_style="dim",
-    )
+    table = titled("GPUs (means)")
     for title in ("gpu", *(title for title, _, _ in shown)):
         table.add_column(title, justify="right", no_wrap=True)
     for device, values in list(gpus.items())[:_GPUS]:

@@ -12,6 +12,7 @@ from rich.text import Text
 from pilotlight.report import units
 from pilotlight.report.frameworks import Frameworks
 from pilotlight.report.phases import OTHER, PHASES, PhaseTimes
+from pilotlight.report.titled import titled
 
 _PROCESSES = 16
 _ROWS = 8
@@ -98,15 +99,7 @@ def _value(value: object) -> str:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2),
-        collapse_padding=True,
-        header_style="dim",
-    )
+    table = titled(title)
     for column in columns:
         is_text = column in ("name", "operation", "group")
         table.add_column(column, justify="left" if is_text else "right", no_wrap=True)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu
+from pilotlight.report.titled import titled
 
 _ROWS = 12
 _PROCESSES = 16
@@ -86,15 +87,7 @@ def _notes(gpu: GpuWork, label: Callable[[int], str]) -> list[str]:
 
 
 def _table(title: str, columns: tuple[str, ...], wide: int = 0) -> Table:
-    table = Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2),
-        collapse_padding=True,
-        header_style="dim",
-    )
+    table = titled(title)
     for place, column in enumerate(columns):
         if place >= len(columns) - wide:
             table.add_column(column, justify="left", no_wrap=True, overflow="ellipsis", ratio=1)

@@ -20,6 +20,7 @@ from pilotlight.report.notes import garbage_notes, loss_notes, overhead_notes
 from pilotlight.report.report import ProcessFacts, Report
 from pilotlight.report.steps import Outlier, ProcessSteps
 from pilotlight.report.threads import StateTimes
+from pilotlight.report.titled import titled
 
 _ROWS = 12
 _PROCESSES = 16
@@ -68,15 +69,7 @@ def _about(report: Report) -> str:
 
 def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
     """Columns are numbers, to the right; those in `wide` are text and take what room is left."""
-    table = Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2),
-        collapse_padding=True,
-        header_style="dim",
-    )
+    table = titled(title)
     for column in columns:
         if column in wide:
             table.add_column(column, justify="left", no_wrap=True, overflow="ellipsis", ratio=1)
