@@ -9,7 +9,14 @@ from pathlib import Path
 
 from pilotlight.capture.request import Answered
 from pilotlight.errors import FormatError
-from pilotlight.recording.fields import read_object, take, take_optional, take_or, take_texts
+from pilotlight.recording.fields import (
+    check_version,
+    read_object,
+    take,
+    take_optional,
+    take_or,
+    take_texts,
+)
 
 MANIFEST_FILE = "capture.json"
 FORMAT = "pilotlight-capture"
@@ -60,16 +67,7 @@ class CaptureManifest:
     @classmethod
     def from_json(cls, content: Mapping[str, object]) -> CaptureManifest:
         """Checks everything; FormatError says what is wrong."""
-        if content.get("format") != FORMAT:
-            raise FormatError(f"format is not {FORMAT}")
-        version = take(content, "version", list)
-        if not version or type(version[0]) is not int:
-            raise FormatError("version is not a list of numbers")
-        if version[0] > VERSION[0]:
-            raise FormatError(
-                f"version {version[0]} is newer than this pilotlight reads ({VERSION[0]}): "
-                "install a newer pilotlight"
-            )
+        check_version(content, FORMAT, VERSION[0])
         processes = take(content, "processes", list)
         if len(processes) > _MOST_PROCESSES:
             raise FormatError(f"more than {_MOST_PROCESSES} processes")

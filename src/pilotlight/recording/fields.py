@@ -34,6 +34,20 @@ def parse_object(data: bytes, place: str) -> dict[str, object]:
     return content
 
 
+def check_version(content: Mapping[str, object], format: str, newest: int) -> None:
+    """Whether an object is of this format, in a version that can be read."""
+    if content.get("format") != format:
+        raise FormatError(f"format is not {format}")
+    version = take(content, "version", list)
+    if not version or type(version[0]) is not int:
+        raise FormatError("version is not a list of numbers")
+    if version[0] > newest:
+        raise FormatError(
+            f"version {version[0]} is newer than this pilotlight reads ({newest}): "
+            "install a newer pilotlight"
+        )
+
+
 def take(content: Mapping[str, object], key: str, kind: type[T]) -> T:
     """The value of a key that must be there."""
     value = content.get(key)

@@ -8,7 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pilotlight.errors import FormatError
-from pilotlight.recording.fields import read_object, take, take_optional, take_or, take_texts
+from pilotlight.recording.fields import (
+    check_version,
+    read_object,
+    take,
+    take_optional,
+    take_or,
+    take_texts,
+)
 from pilotlight.recording.schema import FORMAT, VERSION
 
 MANIFEST_FILE = "manifest.json"
@@ -72,16 +79,7 @@ class Manifest:
     @classmethod
     def from_json(cls, content: Mapping[str, object]) -> Manifest:
         """Checks everything; FormatError says what is wrong."""
-        if content.get("format") != FORMAT:
-            raise FormatError(f"format is not {FORMAT}")
-        version = take(content, "version", list)
-        if not version or type(version[0]) is not int:
-            raise FormatError("version is not a list of numbers")
-        if version[0] > VERSION[0]:
-            raise FormatError(
-                f"version {version[0]} is newer than this pilotlight reads ({VERSION[0]}): "
-                "install a newer pilotlight"
-            )
+        check_version(content, FORMAT, VERSION[0])
         state = take(content, "state", str)
         if state not in ("recording", "finished"):
             raise FormatError(f"state is {state!r:.40}")
