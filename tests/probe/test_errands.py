@@ -61,3 +61,36 @@ def test_of_two_flight_recorders_the_one_in_use_is_taken_with_the_members_of_its
         found = load_plain(made, "dump")
         assert found["entries"] == [{"pg_id": 0}]
         assert found["pg_config"] == groups
+
+
+HOSTILE_AGENT = r"""
+import os, socket, time
+from pilotlight.place import errand_socket
+
+os.makedirs(os.path.dirname(errand_socket()), mode=0o700, exist_ok=True)
+server = socket.socket(socket.AF_UNIX)
+server.bind(errand_socket())
+server.listen()
+server.settimeout(20)
+import jax
+
+facts = b'{"do": "facts", "id": 1}\n'
+rubbish = [b"[]", b"7", b"null", b'{"do": 3}', b"\xff", b"[" * 60_000]
+most = 0
+for said in [line + b"\n" for line in rubbish] + [facts * 200]:
+    link, _ = server.accept()
+    link.sendall(said)
+    for _ in range(20):
+        most = max(most, len(os.listdir("/proc/self/task")))
+        time.sleep(0.005)
+    link.close()
+print(most)
+"""
+
+
+def test_rubbish_and_floods_of_errands_neither_show_nor_grow(tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("")
+    ended = run(HOSTILE_AGENT, PYTHONPATH=str(tmp_path))
+    assert ended.stderr == ""
+    # The main thread, the probe's, the one that waits for errands, and the errands.
+    assert int(ended.stdout) <= 3 + errands._MOST_ERRANDS

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 _LONGEST_LINE_BYTES = 1 << 16
 _LONGEST_TRACE_NS = 600_000_000_000
 _RETRY_S = (0.1, 0.5, 2.0, 5.0)
+# At once: a thread each, in somebody else's process.
+_MOST_ERRANDS = 8
 
 # The XSpace sessions that wait to be told that it is enough, by their file.
 _running: dict[str, Any] = {}
-
+_under_way: set[object] = set()
 
 _begun_in = 0  # the process whose thread it is
 
@@ -93,23 +95,34 @@ def _listen(link: socket.socket) -> None:
             return
         *lines, received = received.split(b"\n")
         for line in lines:
-            errand = json.loads(line)
+            try:
+                errand = json.loads(line)
+            except (ValueError, RecursionError):
+                return
+            if not isinstance(errand, dict) or len(_under_way) >= _MOST_ERRANDS:
+                return
             # One that waits for steps must not keep the next from being done.
-            _thread.start_new_thread(_do, (link, errand))
+            token = object()
+            _under_way.add(token)
+            _thread.start_new_thread(_do, (link, errand, token))
 
 
-def _do(link: socket.socket, errand: Mapping[str, Any]) -> None:
+def _do(link: socket.socket, errand: Mapping[str, Any], token: object) -> None:
+    """Never raises: what a thread lets through Python prints on the job's terminal."""
     import json
 
     try:
-        answer = _ERRANDS[errand["do"]](errand)
-    except Exception as error:
-        answer = {"error": f"{type(error).__name__}: {error}"[:500]}
-    line = json.dumps({"id": errand.get("id"), **answer}).encode() + b"\n"
-    try:
-        link.sendall(line)
+        try:
+            answer = _ERRANDS[errand["do"]](errand)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+        link.sendall(json.dumps({"id": errand.get("id"), **answer}).encode() + b"\n")
     except OSError:
         return
+    except Exception as error:
+        _note(error)
+    finally:
+        _under_way.discard(token)
 
 
 def _facts(errand: Mapping[str, Any]) -> Answer:
