@@ -43,7 +43,7 @@ function Ask({ only, rank, done }: { only: string; rank: string; done(): void })
     event.preventDefault();
     setTold("asking …");
     try {
-      await source.post("v1/captures", { job, ranks: ranks.trim() ? ranks.split(",").map(Number) : [], seconds: Number(seconds) });
+      await source.post("v1/captures", { job, ranks: (ranks.match(/[0-9]+/g) ?? []).map(Number), seconds: Number(seconds) });
       setTold("asked: the agents take it with their next message");
       done();
     } catch (error) { setTold(`not taken: ${(error as Error).message}`); }
