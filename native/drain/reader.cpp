@@ -191,6 +191,8 @@ void Reader::end_range(RingProgress& ring, uint32_t name, uint8_t kind, int64_t 
     return range.name == name && (range.kind == static_cast<uint8_t>(SpanKind::kPhase)) == is_phase;
   };
   size_t depth = ring.open.size();
+  // Nearly always the newest one.
+  if (depth > 0 && is_it(ring.open.back())) return close_range(ring, depth - 1, now_ns, 0);
   while (depth > 0 && !is_it(ring.open[depth - 1])) depth--;
   if (depth == 0) {
     unmatched_++;
@@ -215,7 +217,11 @@ void Reader::end_alone(RingProgress& ring, uint32_t name, int64_t now_ns) {
 
 void Reader::close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags) {
   OpenRange range = ring.open[place];
-  ring.open.erase(ring.open.begin() + static_cast<std::ptrdiff_t>(place));
+  if (place + 1 == ring.open.size()) {
+    ring.open.pop_back();
+  } else {
+    ring.open.erase(ring.open.begin() + static_cast<std::ptrdiff_t>(place));
+  }
   int64_t duration = std::max<int64_t>(now_ns - range.start_ns, 0);
   rows_.spans.push_back({ring.thread, range.name, range.start_ns, duration, range.kind, flags});
   // Plain ranges have state 0, as they always had.
@@ -224,6 +230,7 @@ void Reader::close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8
   if (range.kind == static_cast<uint8_t>(SpanKind::kPhase)) add_phase(range.name, duration);
 }
 
+// For `watch` only, which shows the few that adapters tell; all of them are in windows and spans.
 void Reader::add_phase(uint32_t name, int64_t duration_ns) noexcept {
   for (PhaseSum& phase : live_.phases) {
     if (phase.total_ns != 0 && phase.name != name) continue;
