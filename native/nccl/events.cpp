@@ -1,28 +1,16 @@
 // native/nccl/events.cpp
 #include "nccl/events.h"
 
+#include "provider/brief_lock.h"
+
 namespace pilotlight::nccl {
-namespace {
-
-class Lock {
- public:
-  explicit Lock(std::atomic_flag& flag) noexcept : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
-    }
-  }
-  ~Lock() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag& flag_;
-};
-
-}  // namespace
-
 Event* Events::take(uint64_t type, Context* context) noexcept {
   Event* event = nullptr;
   {
-    Lock lock(lock_);
-    if (fresh_.load(std::memory_order_relaxed) < kMaxEvents) {
+    BriefLock lock(lock_);
+    if (!lock) {
+      event = nullptr;
+    } else if (fresh_.load(std::memory_order_relaxed) < kMaxEvents) {
       event = &events_[fresh_.fetch_add(1, std::memory_order_release)];
     } else if (first_free_ != 0) {
       event = &events_[first_free_ - 1];
@@ -61,7 +49,12 @@ void Events::give_back(Event* event) noexcept {
   uint32_t number = static_cast<uint32_t>(event - events_);
   event->phase.store(static_cast<uint32_t>(Phase::kFree), std::memory_order_release);
   taken_.fetch_sub(1, std::memory_order_relaxed);
-  Lock lock(lock_);
+  BriefLock lock(lock_);
+  if (!lock) {
+    // Its place is never taken again; better one less than a thread of NCCL's that waits.
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   event->next_free = 0;
   if (last_free_ != 0) {
     events_[last_free_ - 1].next_free = number + 1;

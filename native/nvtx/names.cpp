@@ -7,6 +7,8 @@
 
 #include <atomic>
 
+#include "provider/brief_lock.h"
+
 namespace pilotlight::nvtx {
 namespace {
 
@@ -19,19 +21,6 @@ struct Category {
   uint32_t number;
   uint32_t length;
   char text[64];
-};
-
-// Held for a few hundred ns, by threads that create names.
-class Lock {
- public:
-  explicit Lock(std::atomic_flag& flag) noexcept : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
-    }
-  }
-  ~Lock() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag& flag_;
 };
 
 std::atomic_flag handles_lock = ATOMIC_FLAG_INIT;
@@ -77,8 +66,8 @@ void add_category(Text& text, const Handle* domain, uint32_t number) noexcept {
   text.add(" [");
   size_t before = text.length;
   {
-    Lock lock(categories_lock);
-    for (uint32_t i = 0; i < category_count; i++) {
+    BriefLock lock(categories_lock);
+    for (uint32_t i = 0; lock && i < category_count; i++) {
       if (categories[i].domain == domain && categories[i].number == number) {
         text.add(categories[i].text, categories[i].length);
         break;
@@ -155,7 +144,11 @@ Handle* as_handle(StringHandle* string) noexcept { return reinterpret_cast<Handl
 
 Handle* intern(Handle* domain, bool is_domain, const Text& text) noexcept {
   uint64_t hash = hash_of(text.bytes, text.length, key_of(domain, is_domain ? 1 : 2));
-  Lock lock(handles_lock);
+  BriefLock lock(handles_lock);
+  if (!lock) {
+    lost.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
   Handle** bucket = &buckets[hash & (kBuckets - 1)];
   for (Handle* one = *bucket; one != nullptr; one = one->next) {
     if (one->hash == hash && one->length == text.length &&
@@ -183,8 +176,8 @@ Handle* intern(Handle* domain, bool is_domain, const Text& text) noexcept {
 }
 
 void name_category(Handle* domain, uint32_t category, const Text& text) noexcept {
-  Lock lock(categories_lock);
-  uint32_t place = 0;
+  BriefLock lock(categories_lock);
+  uint32_t place = lock ? 0 : kMaxCategories;
   while (place < category_count &&
          (categories[place].domain != domain || categories[place].number != category)) {
     place++;

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "opencl/opencl_abi.h"
+#include "provider/brief_lock.h"
 #include "provider/host_clock.h"
 #include "provider/provider_api.h"
 
@@ -31,18 +32,6 @@ F* next(Call call) noexcept {
   return reinterpret_cast<F*>(target[call]);
 }
 
-class Lock {
- public:
-  explicit Lock(std::atomic_flag& flag) noexcept : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
-    }
-  }
-  ~Lock() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag& flag_;
-};
-
 // The device's clock against ours: every command was queued between two moments that we know, so
 // each narrows the difference down.
 struct DeviceClock {
@@ -53,8 +42,9 @@ struct DeviceClock {
   int64_t least_ns, most_ns;
 
   int64_t offset_ns(int64_t before_ns, int64_t after_ns, int64_t queued_ns) noexcept {
-    Lock guard(lock);
     int64_t least = before_ns - queued_ns, most = after_ns - queued_ns;
+    BriefLock guard(lock);
+    if (!guard) return least + (most - least) / 2;  // what this command alone says
     if (!is_known || least > most_ns || most < least_ns) {
       least_ns = least;  // the first, or the clocks have drifted apart
       most_ns = most;
@@ -90,7 +80,8 @@ Pending pending[kMaxPending];
 uint32_t pending_fresh = 0, pending_free = 0;
 
 Pending* take_pending() noexcept {
-  Lock guard(pending_lock);
+  BriefLock guard(pending_lock);
+  if (!guard) return nullptr;
   if (pending_free != 0) {
     Pending* one = &pending[pending_free - 1];
     pending_free = one->next_free;
@@ -100,7 +91,12 @@ Pending* take_pending() noexcept {
 }
 
 void give_back(Pending* one) noexcept {
-  Lock guard(pending_lock);
+  BriefLock guard(pending_lock);
+  // Without it the place is never taken again: one less, but no thread of the driver's waits.
+  if (!guard) {
+    lost.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   one->next_free = pending_free;
   pending_free = static_cast<uint32_t>(one - pending) + 1;
 }
@@ -138,18 +134,30 @@ DeviceClock* clock_of(Device* device) noexcept {
   return made;
 }
 
-// Where the activities of a queue go; made anew for a queue at a place where another was.
-QueueTrack track_of(const ProviderApi& api, Queue* queue, bool is_new) noexcept {
-  uint32_t run = api.run->load(std::memory_order_relaxed);
+QueueTrack* find_track(Queue* queue, uint32_t run, QueueTrack** free) noexcept {
   auto place = (reinterpret_cast<uintptr_t>(queue) >> 4) * 0x9E3779B97F4A7C15u >> 54;
-  Lock guard(tracks_lock);
-  QueueTrack* free = nullptr;
+  *free = nullptr;
   for (uint32_t tries = 0; tries < 16; tries++) {
     QueueTrack* one = &tracks[(place + tries) % kMaxQueues];
-    if (one->queue == queue && one->run == run && !is_new) return *one;
-    if (one->queue == queue || (one->queue == nullptr && free == nullptr)) free = one;
+    if (one->queue == queue && one->run == run) return one;
+    bool is_better = one->queue == queue || (one->queue == nullptr && *free == nullptr);
+    if (is_better) *free = one;
   }
-  if (free == nullptr) free = &tracks[place % kMaxQueues];
+  if (*free == nullptr) *free = &tracks[place % kMaxQueues];
+  return nullptr;
+}
+
+// Where the activities of a queue go; made anew for a queue at a place where another was. Without a
+// clock: it could not be had. The driver is asked without the lock: it may take its time.
+QueueTrack track_of(const ProviderApi& api, Queue* queue, bool is_new) noexcept {
+  uint32_t run = api.run->load(std::memory_order_relaxed);
+  QueueTrack* free = nullptr;
+  if (!is_new) {
+    BriefLock guard(tracks_lock);
+    if (!guard) return {};
+    QueueTrack* known = find_track(queue, run, &free);
+    if (known != nullptr) return *known;
+  }
   Device* device = nullptr;
   char name[192] = "OpenCL device", title[256];
   using GetQueueInfo = int(Queue*, uint32_t, size_t, void*, size_t*);
@@ -158,12 +166,16 @@ QueueTrack track_of(const ProviderApi& api, Queue* queue, bool is_new) noexcept 
   if (device != nullptr) {
     next<GetDeviceInfo>(kGetDeviceInfo)(device, kDeviceName, sizeof(name) - 1, name, nullptr);
   }
-  DeviceClock* clock = clock_of(device);
   int bytes = snprintf(title, sizeof(title), "%s queue %p", name, static_cast<void*>(queue));
   uint32_t id = api.string(title, static_cast<size_t>(bytes));
+  BriefLock guard(tracks_lock);
+  if (!guard) return {};
+  DeviceClock* clock = clock_of(device);
+  QueueTrack* known = find_track(queue, run, &free);
+  QueueTrack* place = known != nullptr ? known : free;
   auto stream = reinterpret_cast<uint64_t>(queue);
-  *free = {queue, clock, api.track(id, TrackKind::kStream, clock->number, stream), run};
-  return *free;
+  *place = {queue, clock, api.track(id, TrackKind::kStream, clock->number, stream), run};
+  return *place;
 }
 
 int64_t moment(Event* event, uint32_t which) noexcept {
@@ -242,13 +254,13 @@ void watch(const ProviderApi& api, const Command& command, Queue* queue, Event* 
     launch.kind = static_cast<uint32_t>(command.kind);
     ring->write_at(RecordType::kLaunch, call_name, launch, start_ticks);
   }
-  Pending* one = take_pending();
+  QueueTrack track = track_of(api, queue, false);
+  Pending* one = track.clock != nullptr ? take_pending() : nullptr;
   if (one == nullptr) {
     tell(api, "opencl/lost", lost);
     if (!is_theirs) next<int(Event*)>(kReleaseEvent)(event);
     return;
   }
-  QueueTrack track = track_of(api, queue, false);
   *one = {};
   one->name = kernel != nullptr ? kernel_name(api, kernel) : call_name;
   one->kind = static_cast<uint32_t>(command.kind);
