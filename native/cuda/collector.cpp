@@ -21,6 +21,7 @@ constexpr int64_t kSecondNs = 1000000000;
 // How long the decoder waits for the agent to make room before it believes that nobody reads.
 constexpr int64_t kPatienceNs = 2 * kSecondNs;
 constexpr int64_t kExitWaitNs = 400000000;
+constexpr int64_t kYieldWaitNs = kSecondNs;
 constexpr int64_t kRetryNs = 2 * kSecondNs;
 constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
 constexpr uint32_t kMaxSteps = 512;  // looked at in a window
@@ -43,6 +44,22 @@ enum WindowMark : int64_t {
 timespec deadline(clockid_t clock, int64_t after_ns) noexcept {
   int64_t then = clock_ns(clock) + after_ns;
   return {then / kSecondNs, then % kSecondNs};
+}
+
+// True: it was posted. By the clock that nobody sets, where the C library can: if wall-clock time
+// is set back meanwhile, the wait is not longer for it.
+bool wait_for(sem_t* semaphore, int64_t longest_ns) noexcept {
+#if __GLIBC_PREREQ(2, 30)
+  timespec until = deadline(CLOCK_MONOTONIC, longest_ns);
+  auto wait = [&] { return sem_clockwait(semaphore, CLOCK_MONOTONIC, &until); };
+#else
+  timespec until = deadline(CLOCK_REALTIME, longest_ns);
+  auto wait = [&] { return sem_timedwait(semaphore, &until); };
+#endif
+  while (wait() != 0) {
+    if (errno != EINTR) return false;
+  }
+  return true;
 }
 
 uint32_t tier_by_name(const char* name) noexcept {
@@ -226,9 +243,14 @@ void Collector::yield(bool to_others) noexcept {
   if (others_.exchange(to_others) == to_others) return;
   api_->mark("gpu/yielded", 11, to_others ? 1 : 0);
   if (to_others) {
-    pthread_mutex_lock(&lock_);
-    release(false);
-    pthread_mutex_unlock(&lock_);
+    // On a thread of the other tool's: if ours is inside a CUPTI that does not answer, it goes on.
+    timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
+    if (pthread_mutex_timedlock(&lock_, &until) == 0) {
+      release(false);
+      pthread_mutex_unlock(&lock_);
+    } else {
+      missing("another tool wanted CUPTI and could not wait for it");
+    }
   }
   sem_post(&wake_);
 }
@@ -285,8 +307,7 @@ void Collector::loop() noexcept {
     if (now >= next_second_ns_) second(now);
     int64_t wake = next_second_ns_;
     if (window_ != Window::kNone) wake = std::min(wake, window_end_ns_);
-    timespec until = deadline(CLOCK_REALTIME, std::max<int64_t>(wake - now, 0));
-    sem_timedwait(&wake_, &until);
+    wait_for(&wake_, std::max<int64_t>(wake - now, 0));
   }
 }
 
@@ -523,9 +544,7 @@ void Collector::finish() noexcept {
   finishing_.store(true, std::memory_order_release);
   sem_post(&wake_);
   // Never longer than this: an exit must not hang on a device that does not answer.
-  timespec until = deadline(CLOCK_REALTIME, kExitWaitNs);
-  while (sem_timedwait(&finished_, &until) != 0 && errno == EINTR) {
-  }
+  wait_for(&finished_, kExitWaitNs);
 }
 
 void Collector::resource(uint32_t id, const ResourceData& data) noexcept {
