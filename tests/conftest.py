@@ -14,6 +14,7 @@ import pytest
 RunPilotlight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """For two workers at once: a file stays on one, and so do all that share a folder.
 
