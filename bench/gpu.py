@@ -12,7 +12,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ BUILD = ROOT / "build" / "gpu-sim"
 CUPTI = "28"
 RATES = (1_000, 10_000, 100_000, 1_000_000)
 COSTS = (0.0, 0.005, 0.02, 0.1)
+PARTS = ("launch", "all", "storms", "known")
+AT_ONCE = 3  # jobs with known costs, which sleep most of the time
 MB = 1 << 20
 
 # Launches from a Python stack 20 frames deep; prints CPU time a launch.
@@ -46,7 +51,8 @@ def measure():
 print(deep(18))
 """
 
-# Steps of one length; with device records they are longer by what the simulator was told.
+# Steps of one length; with device records their kernels are longer by what the simulator was told.
+# Prints the share of kernels in a step, so that the truth is known.
 _STEPS = """
 import sys, time
 sys.path.insert(0, {sim!r})
@@ -54,13 +60,15 @@ from play import Gpu
 import pilotlight
 gpu = Gpu()
 end = time.monotonic() + {seconds}
-number = 0
+begun = []
 while time.monotonic() < end:
-    pilotlight.step(number)
+    begun.append(time.monotonic_ns())
+    pilotlight.step(len(begun))
     for _ in range(4):
         gpu.kernel("gemm", {kernel_ns})
     gpu.sync()
-    number += 1
+lengths = sorted(b - a for a, b in zip(begun, begun[1:]))
+print(4 * {kernel_ns} / lengths[len(lengths) // 2])
 """
 
 
@@ -68,6 +76,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--storm-seconds", type=float, default=16, help="at each rate")
     parser.add_argument("--runs", type=int, default=10, help="for each known cost (the bar: 50)")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="all if left out")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     arguments = parser.parse_args()
     build()
@@ -75,12 +84,13 @@ def main() -> int:
         os.environ["PILOTLIGHT_RUNTIME_DIR"] = f"{folder}/run"
         os.environ["PILOTLIGHT_DATA_DIR"] = f"{folder}/data"
         work = Path(folder)
-        bars = [
-            *costs_of_a_launch(),
-            *everything_at_once(work),
-            *storms(work, arguments.storm_seconds),
-            *known_costs(work, arguments.runs),
-        ]
+        parts: dict[str, Callable[[], list[Bar]]] = {
+            "launch": costs_of_a_launch,
+            "all": lambda: everything_at_once(work),
+            "storms": lambda: storms(work, arguments.storm_seconds),
+            "known": lambda: known_costs(work, arguments.runs),
+        }
+        bars = [bar for part in arguments.parts for bar in parts[part]()]
     return report("gpu", bars, as_json=arguments.json)
 
 
@@ -156,14 +166,10 @@ def run_job(work: Path, name: str, command: list[str], **more: str) -> tuple[str
 
 
 def gpu_report(folder: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pilotlight", "report", "--json", str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    document: dict[str, Any] = json.loads(done.stdout)["gpu"]
-    return document
+    from pilotlight.recording.recording import Recording
+    from pilotlight.report.gpu_work import gpu_work_of
+
+    return asdict(gpu_work_of(Recording.open(folder)))
 
 
 def everything_at_once(work: Path) -> list[Bar]:
@@ -213,7 +219,7 @@ def storms(work: Path, seconds: float) -> list[Bar]:
         name = f"storm of {rate:,} launches/s"
         bars += [
             at_most(
-                f"{name}: share of the launching thread, after half the time",
+                f"{name}: CPU time of the launching thread, as a share, after half the time",
                 truth["late_ratio"],
                 0.01,
             ),
@@ -224,33 +230,45 @@ def storms(work: Path, seconds: float) -> list[Bar]:
 
 def known_costs(work: Path, runs: int) -> list[Bar]:
     """How often the interval that the report shows has the truth in it."""
-    program = _STEPS.format(sim=str(SIM), seconds=4, kernel_ns=500_000)
     bars = []
     for cost in COSTS:
-
-        def one(number: int, cost: float = cost) -> bool | None:
-            _, folder = run_job(
-                work,
-                f"cost-{cost}-{number}",
-                [sys.executable, "-c", program],
-                PILOTLIGHT_SIM_STRETCH=str(cost),
-                PILOTLIGHT_GPU_PERIOD="0.1",
-                PILOTLIGHT_RATE="0",
-            )
-            found = gpu_report(folder)["processes"][0]
-            if found["overhead_ratio"] is None:
-                return None
-            # The simulator stretches kernels; a step also has what is no kernel.
-            return bool(found["overhead_low"] <= cost <= found["overhead_high"])
-
-        with ThreadPoolExecutor(2) as pool:
-            inside = list(pool.map(one, range(runs)))
-        share = sum(1 for found in inside if found) / runs
-        print(f"known cost {cost:.1%}: inside in {share:.0%} of {runs}", flush=True)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = list(pool.map(partial(shown_interval, work, cost), range(runs)))
+        told = [interval for interval in found if interval is not None]
+        share = sum(interval.low <= interval.truth <= interval.high for interval in told) / runs
+        width = statistics.median(interval.high - interval.low for interval in told)
+        print(
+            f"known cost {cost:.1%}: inside in {share:.0%} of {runs}, "
+            f"the interval typically {width:.2%} wide",
+            flush=True,
+        )
         bars.append(
             at_least(f"known cost of {cost:.1%}: the truth inside the interval", share, 0.9)
         )
     return bars
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+    truth: float
+
+
+def shown_interval(work: Path, cost: float, number: int) -> Interval | None:
+    """Of one run; None if its report shows none."""
+    out, folder = run_job(
+        work,
+        f"cost-{cost}-{number}",
+        [sys.executable, "-c", _STEPS.format(sim=str(SIM), seconds=4, kernel_ns=500_000)],
+        PILOTLIGHT_SIM_STRETCH=str(cost),
+        PILOTLIGHT_GPU_PERIOD="0.1",
+        PILOTLIGHT_RATE="0",
+    )
+    found = gpu_report(folder)["processes"][0]
+    if found["overhead_ratio"] is None:
+        return None
+    return Interval(found["overhead_low"], found["overhead_high"], cost * float(out))
 
 
 if __name__ == "__main__":

@@ -71,6 +71,12 @@ uint32_t tier_by_name(const char* name) noexcept {
   return kTierDefault;
 }
 
+// From narrow to wide: that a client asks for less takes nothing from the others.
+uint32_t width_of(uint32_t tier) noexcept {
+  constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4};
+  return tier < sizeof(kWidths) / sizeof(kWidths[0]) ? kWidths[tier] : 0;
+}
+
 GovernorSettings settings_by_environment() noexcept {
   GovernorSettings settings;
   const char* ceiling = getenv("PILOTLIGHT_GPU_CEILING");
@@ -116,9 +122,9 @@ void Collector::count(const char* name, double value) noexcept {
 
 uint32_t Collector::wanted_tier() const noexcept {
   static const uint32_t own = tier_by_name(getenv("PILOTLIGHT_GPU"));
-  if (own == kTierOff) return kTierOff;
   uint32_t asked = api_->tier->load(std::memory_order_relaxed);
-  return asked != kTierDefault ? asked : own;
+  if (own == kTierOff || asked == kTierOff) return kTierOff;
+  return width_of(asked) > width_of(own) || own == kTierDefault ? asked : own;
 }
 
 void Collector::start(const ProviderApi* api) noexcept {
@@ -342,6 +348,7 @@ void Collector::turn(int64_t now_ns) noexcept {
     end_window(now_ns);
     begin_window(next_window(), now_ns);
   }
+  tell_plan();
   pthread_mutex_unlock(&lock_);
 }
 
@@ -410,9 +417,11 @@ WindowFacts Collector::facts(int64_t now_ns) noexcept {
   double ticks_per_ns = clock_.ticks_per_ns();
   auto cost = static_cast<double>(launches_.cost_ticks() - cost_before_);
   facts.launches = launches_.launches() - launches_before_;
-  uint64_t calls = launches_.calls() - calls_before_;
+  facts.calls = launches_.calls() - calls_before_;
   auto call_ticks = static_cast<double>(launches_.call_ticks() - call_ticks_before_);
-  if (calls != 0) facts.call_ns = call_ticks / ticks_per_ns / static_cast<double>(calls);
+  if (facts.calls != 0) {
+    facts.call_ns = call_ticks / ticks_per_ns / static_cast<double>(facts.calls);
+  }
   facts.launch_cost_ns = static_cast<int64_t>(cost / ticks_per_ns);
   facts.cupti_cost_ns = static_cast<int64_t>(
       counts_[kShownOverheadNs].load(std::memory_order_relaxed) - overhead_before_);
@@ -449,7 +458,25 @@ void Collector::end_window(int64_t now_ns) noexcept {
   }
   count("gpu/launch_ratio", governor_.launch_ratio());
   count("gpu/spent_ratio", governor_.spent_ratio());
-  count("gpu/duty", governor_.plan().duty);
+}
+
+// What is collected from now on, for clients that share it.
+void Collector::tell_plan() noexcept {
+  const Plan& plan = governor_.plan();
+  double records = 0, launches = 0;
+  if (holds_.load(std::memory_order_relaxed) && window_ != Window::kNone) {
+    auto cycle = static_cast<double>(plan.on_ns + plan.plain_ns + plan.quiet_ns);
+    bool windows = has_clock_ && tier_ != kTierLaunches && tier_ != kTierAll;
+    records = windows ? plan.duty : has_clock_ && tier_ == kTierAll ? 1 : 0;
+    launches = windows ? static_cast<double>(plan.on_ns + plan.plain_ns) / cycle : 1;
+    if (records_on_ && library_.facts().cannot_toggle) records = 1;
+  }
+  constexpr const char* kNames[] = {"gpu/tier", "gpu/duty", "gpu/launches_duty"};
+  const double values[] = {static_cast<double>(tier_), records, launches};
+  for (uint32_t i = 0; i < 3; i++) {
+    if (values[i] != told_[i]) count(kNames[i], values[i]);
+    told_[i] = values[i];
+  }
 }
 
 void Collector::second(int64_t now_ns) noexcept {

@@ -62,6 +62,7 @@ class Collector {
   void second(int64_t now_ns) noexcept;
   void decode_all() noexcept;
   void publish_counts() noexcept;
+  void tell_plan() noexcept;
   void flush_for_exit() noexcept;
   uint32_t wanted_tier() const noexcept;
   int64_t window_ns(Window window) noexcept;
@@ -134,6 +135,7 @@ class Collector {
   uint32_t on_windows_ = 0;
   uint64_t random_ = 1;
   uint64_t shown_[16] = {};
+  double told_[3] = {-1, -1, -1};  // tier, and the shares of time with records and launches
   char missing_[192] = {};
 };
 

@@ -16,8 +16,13 @@ constexpr double kDispatchNs = 40;
 constexpr double kRecordNs = 1000;
 // Of an on window: how long launches alone are heard after it where they cannot always be.
 constexpr double kPlainShare = 0.25;
-// Of the newest measurement in what is known of calls: some wait, and are seldom caught.
+// For our callbacks of one launch, until that many launches have told.
+constexpr double kLaunchNs = 150;
+constexpr double kLaunchesTell = 256;
+// Of the newest measurement in what is known of calls: some wait, and are seldom caught. Less where
+// few were timed.
 constexpr double kNewest = 0.3;
+constexpr double kCallsTell = 16;
 constexpr double kMostRise = 1.6;
 constexpr uint32_t kLeastPairs = 3;
 constexpr double kFirstDuty = 0.1;
@@ -42,7 +47,8 @@ double typical(double* values, uint32_t count) noexcept {
   return sum / (count - 2 * cut);
 }
 
-Governor::Governor(const GovernorSettings& settings) noexcept : settings_(settings) {
+Governor::Governor(const GovernorSettings& settings) noexcept
+    : settings_(settings), launch_ns_(kLaunchNs), record_ns_(kRecordNs) {
   auto period = static_cast<double>(settings.period_ns);
   plan_ = {kFirstDuty, static_cast<int64_t>(kFirstDuty * period),
            static_cast<int64_t>((1 - kFirstDuty) * period), 0};
@@ -80,8 +86,13 @@ void Governor::observe(const WindowFacts& window) noexcept {
   auto duration = static_cast<double>(std::max<int64_t>(window.duration_ns, 1));
   bool on = window.kind == WindowKind::kOn;
   if (window.kind != WindowKind::kQuiet) {
-    double rate = static_cast<double>(window.launches) / duration;
-    double ratio = static_cast<double>(window.launch_cost_ns) / duration + rate * kDispatchNs;
+    auto launches = static_cast<double>(window.launches);
+    double rate = launches / duration;
+    if (launches > 0) {
+      double each = static_cast<double>(window.launch_cost_ns) / launches;
+      launch_ns_ += (each - launch_ns_) * launches / (launches + kLaunchesTell);
+    }
+    double ratio = rate * (launch_ns_ + kDispatchNs);
     // The newest counts for half, so that a storm is met within seconds.
     launch_ratio_ = has_rate_ ? (launch_ratio_ + ratio) / 2 : ratio;
     if (on) launches_per_ns_ = has_rate_ ? (launches_per_ns_ + rate) / 2 : rate;
@@ -93,12 +104,15 @@ void Governor::observe(const WindowFacts& window) noexcept {
   if (on) {
     on_ns_ = steps_ns;
     call_on_ns_ = window.call_ns;
+    calls_on_ = window.calls;
     cupti_ratio_ = (cupti_ratio_ + static_cast<double>(window.cupti_cost_ns) / duration) / 2;
     return;
   }
   if (window.kind == WindowKind::kPlain && call_on_ns_ > 0 && window.call_ns > 0) {
-    double longer = std::max(call_on_ns_ - window.call_ns, 0.0);
-    record_ns_ = has_record_ns_ ? record_ns_ + (longer - record_ns_) * kNewest : longer;
+    auto calls = static_cast<double>(std::min(calls_on_, window.calls));
+    double told = calls / (calls + kCallsTell);
+    double longer = call_on_ns_ - window.call_ns;
+    record_ns_ += (longer - record_ns_) * told * (has_record_ns_ ? kNewest : 1);
     has_record_ns_ = true;
   }
   // Where there is a quiet window it is the control group.
@@ -117,7 +131,7 @@ void Governor::end_cycle(double off_ns) noexcept {
 
 // What device records cost while they are on, as far as it is known: on the careful side.
 double Governor::record_ratio() const noexcept {
-  double calls = launches_per_ns_ * (has_record_ns_ ? record_ns_ : kRecordNs);
+  double calls = launches_per_ns_ * record_ns_;
   double known = std::max({cupti_ratio_, calls, 1e-5});
   if (overhead_.pairs < kLeastPairs) return known;
   double error = (overhead_.high - overhead_.ratio) / t_of(overhead_.pairs - 1);

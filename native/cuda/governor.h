@@ -32,7 +32,8 @@ struct WindowFacts {
   double step_ns;          // their typical length; 0: none
   uint64_t launches;       // heard
   int64_t launch_cost_ns;  // of our callbacks, all threads together
-  double call_ns;          // typical length of a launching call between them; 0: none
+  uint64_t calls;          // timed, of those that launch a kernel
+  double call_ns;          // mean length of such a call between our callbacks; 0: none
   int64_t cupti_cost_ns;   // that CUPTI itself reported
   bool overrun;            // records were lost for lack of room
 };
@@ -81,7 +82,9 @@ class Governor {
   double launch_ratio_ = 0;
   double launches_per_ns_ = 0;  // in on windows
   double call_on_ns_ = 0;
-  double record_ns_ = 0;  // of one device record on the launching thread
+  uint64_t calls_on_ = 0;
+  double launch_ns_;  // of our callbacks of one launch
+  double record_ns_;  // of one device record on the launching thread
   bool has_record_ns_ = false;
   double cupti_ratio_ = 0;
   bool has_rate_ = false;

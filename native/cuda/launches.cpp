@@ -7,7 +7,7 @@ namespace pilotlight::cupti {
 namespace {
 
 constexpr uint64_t kMaxSpentTicks = 20000;
-constexpr uint64_t kMaxCallTicks = 10000000;
+constexpr uint64_t kMaxCallTicks = 1000000;
 constexpr ActivityKind kLaunchKernel = ActivityKind::kKernel;
 constexpr ActivityKind kCopy = ActivityKind::kMemcpy;
 constexpr ActivityKind kSet = ActivityKind::kMemset;
@@ -155,7 +155,7 @@ void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
   cost_ticks_.fetch_add(spent * kTimedOneIn, std::memory_order_relaxed);
   uint64_t call = now - thread->start_ticks - thread->spent_ticks;
   bool is_kernel = kinds_[domain][id] == static_cast<uint8_t>(ActivityKind::kKernel);
-  // Much longer ones waited for room in the device's queue.
+  // Much longer ones waited for room in the device's queue, or other programs had the core.
   if (!is_kernel || call > kMaxCallTicks) return;
   calls_.fetch_add(1, std::memory_order_relaxed);
   call_ticks_.fetch_add(call, std::memory_order_relaxed);

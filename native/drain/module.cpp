@@ -194,6 +194,19 @@ class PyReader {
       phases[nb::cast(valid_utf8(name))] = phase.total_ns;
     }
     result["phases"] = phases;
+    result["gpu"] = gpu_counters(live);
+    return result;
+  }
+
+  nb::dict gpu_counters(const Live& live) {
+    constexpr char kPrefix[] = "gpu/";
+    nb::dict result;
+    for (const LastValues::Entry& entry : live.counters.entries()) {
+      std::string name;
+      if (entry.name == 0 || !reader().definitions().string(entry.name, &name)) continue;
+      if (name.rfind(kPrefix, 0) != 0) continue;
+      result[nb::cast(valid_utf8(name.substr(sizeof(kPrefix) - 1)))] = entry.value;
+    }
     return result;
   }
 

@@ -109,6 +109,7 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
       Counter counter;
       if (!as(header, bytes, &counter)) break;
       rows_.counters.push_back({ring.thread, header.id, now, counter.value});
+      live_.counters.put(header.id, counter.value);
       return;
     }
     case RecordType::kStep: {

@@ -73,6 +73,29 @@ struct PhaseSum {
   uint64_t total_ns;
 };
 
+// The last values of counters, as many as fit: for those who look on, all of them are in rows.
+class LastValues {
+ public:
+  static constexpr uint32_t kSlots = 256;
+  struct Entry {
+    uint32_t name;  // 0: free
+    double value;
+  };
+  void put(uint32_t name, double value) noexcept {
+    for (uint32_t i = 0; i < kProbes; i++) {
+      Entry& entry = entries_[(name + i) % kSlots];
+      if (entry.name != name && entry.name != 0) continue;
+      entry = {name, value};
+      return;
+    }
+  }
+  const std::array<Entry, kSlots>& entries() const noexcept { return entries_; }
+
+ private:
+  static constexpr uint32_t kProbes = 8;
+  std::array<Entry, kSlots> entries_ = {};
+};
+
 struct Live {
   uint64_t read = 0;
   uint64_t steps = 0;
@@ -82,6 +105,7 @@ struct Live {
   uint64_t state_ns[5] = {};
   SamplerRow sampler = {};
   PhaseSum phases[8] = {};
+  LastValues counters;
 };
 
 class Reader {

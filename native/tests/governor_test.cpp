@@ -38,6 +38,7 @@ struct World {
       double seconds = double(length_ns) / 1e9;
       facts.launches = uint64_t(launches_per_s * seconds);
       facts.launch_cost_ns = int64_t(double(facts.launches) * callback_ns);
+      facts.calls = (facts.launches + 15) / 16;
       facts.call_ns = 2000 + (on ? record_ns : 0);
     }
     if (has_steps) {
@@ -120,6 +121,23 @@ void the_interval_has_the_truth_in_it() {
   }
 }
 
+// What a busy machine does to the few launches of a short window: one was preempted.
+void a_few_slow_launches_do_not_stop_collection() {
+  Governor governor({});
+  World world = {2000, 60, 0, 0, 0.002};
+  for (int i = 0; i < 60; i++) {
+    WindowFacts on = world.window(WindowKind::kOn, governor.plan().on_ns);
+    WindowFacts plain = world.window(WindowKind::kPlain, governor.plan().plain_ns);
+    on.launches = on.calls = 1;
+    if (i % 8 == 0) on.launch_cost_ns = 8000;
+    on.call_ns = 2000 + (i % 2 == 0 ? 50000 : -1000);
+    governor.observe(on);
+    governor.observe(plain);
+    CHECK(governor.plan().quiet_ns == 0);
+  }
+  CHECK(governor.plan().duty > 0.05);
+}
+
 void a_loss_halves_what_is_collected() {
   Governor governor({});
   World world = {1000, 50, 0, 0, 0.001};
@@ -139,6 +157,7 @@ int main() {
   the_ceiling_holds_whatever_records_cost();
   the_ceiling_holds_in_a_storm_of_launches();
   the_interval_has_the_truth_in_it();
+  a_few_slow_launches_do_not_stop_collection();
   a_loss_halves_what_is_collected();
   printf("all hold\n");
   return 0;

@@ -63,7 +63,8 @@ class Reader:
         """Counts: dropped, no_ring, nested, definitions_lost, quarantined, unmatched, unknown."""
 
     def live(self) -> dict[str, object]:
-        """For `top`: read, steps, step, step_ns, state_ns by state, open ranges, sampler."""
+        """For `top`: read, steps, step, step_ns, state_ns by state, open ranges, sampler,
+        gpu (the last values of the counters whose names begin with that)."""
 
     def off(self) -> str | None:
         """Why the probe turned itself off, or None."""

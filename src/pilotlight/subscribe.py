@@ -9,8 +9,9 @@ from typing import Any
 
 from pilotlight.client import Client
 from pilotlight.errors import UsageError
+from pilotlight.tier import ASKED
 
-KINDS = ("status", "steps", "windows", "spans", "processes", "devices")
+KINDS = ("status", "steps", "windows", "spans", "processes", "devices", "coverage")
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,18 @@ class Subscription:
     A subscriber that reads too slowly loses the oldest messages; `lag` says how many.
     """
 
-    def __init__(self, kinds: Sequence[str], job: str | None) -> None:
+    def __init__(self, kinds: Sequence[str], job: str | None, tier: str | None) -> None:
         unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown or not kinds:
             raise UsageError(
                 f"no such kind: {', '.join(unknown) or 'none'}; have {', '.join(KINDS)}"
             )
+        if tier is not None and tier not in ASKED:
+            raise UsageError(f"no such tier: {tier}; have {', '.join(ASKED)}")
         self.lag = Lag()
         self._client = Client()
         try:
-            self._client.ask("subscribe", kinds=list(kinds), job=job)
+            self._client.ask("subscribe", kinds=list(kinds), job=job, tier=tier)
         except BaseException:
             self._client.close()
             raise
@@ -67,11 +70,14 @@ class Subscription:
         self.close()
 
 
-def subscribe(kinds: Sequence[str] = ("steps",), job: str | None = None) -> Subscription:
+def subscribe(
+    kinds: Sequence[str] = ("steps",), job: str | None = None, tier: str | None = None
+) -> Subscription:
     """What the agent sees, as it happens: `for message in subscribe(): print(message["rows"])`.
 
-    `kinds` are any of status, steps, windows, spans, processes and devices; `job` leaves out all
-    others.
+    `kinds` are any of status, steps, windows, spans, processes, devices and coverage; `job` leaves
+    out all others. `tier` (launches, records or nodes) asks for that much of the GPUs as long as
+    this subscription is open: the widest request counts, and `coverage` says what came of it.
     Raises AgentError if no agent runs, and while iterating when the agent goes away.
     """
-    return Subscription(kinds, job)
+    return Subscription(kinds, job, tier)

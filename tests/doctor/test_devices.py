@@ -7,7 +7,8 @@ import pytest
 
 from pilotlight.agent.counters.source import Counter, Reading, Source, SourceMissing
 from pilotlight.doctor import devices
-from pilotlight.doctor.devices import check_source, has_gpu_of, profiling_permission
+from pilotlight.doctor.devices import check_source, has_gpu_of, profiling_checks
+from pilotlight.permission import Facts
 
 
 class Plain:
@@ -73,20 +74,12 @@ def test_a_gpu_is_known_by_its_place_on_the_bus(tmp_path: Path) -> None:
     assert has_gpu_of("0x10de", tmp_path) and not has_gpu_of("0x1002", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("parameter", "capabilities", "state"),
-    [("0", "0", "ok"), ("1", "0", "limited"), ("1", "0000004000000000", "ok")],
-)
-def test_profiling_names_the_permission_that_is_missing(
-    tmp_path: Path, parameter: str, capabilities: str, state: str
-) -> None:
-    parameters = tmp_path / "params"
-    parameters.write_text(f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {parameter}\n")
-    (check,) = profiling_permission(parameters, f"Name: x\nCapEff:\t{capabilities}\n")
-    assert check.state == state
-    if state == "limited":
-        assert "NVreg_RestrictProfilingToAdminUsers=0" in check.fix and "CAP_PERFMON" in check.fix
+def test_profiling_names_what_is_missing_for_each_way() -> None:
+    facts = Facts("RmProfilingAdminOnly: 1\n", 0, None, frozenset(), False, ())
+    checks = profiling_checks(facts)
+    assert [check.state for check in checks] == ["limited"] * 3
+    assert all("libcupti was not found" in check.detail for check in checks)
 
 
-def test_without_nvidias_driver_there_is_nothing_to_say_of_profiling(tmp_path: Path) -> None:
-    assert profiling_permission(tmp_path / "none") == []
+def test_without_nvidias_driver_there_is_nothing_to_say_of_profiling() -> None:
+    assert profiling_checks(Facts(None, 0, None, frozenset(), False, ())) == []

@@ -40,11 +40,11 @@ class Clients:
         return any(s.subscribed and s.subscribed.wants(kind, job) for s in self.sessions)
 
     def publish(self, kind: str, job: str | None, rows: Sequence[object]) -> None:
-        """One message, or several of bounded length, to everybody who subscribed to that."""
+        """A message, or several of bounded length, to everybody who subscribed to that."""
         takers = [s for s in self.sessions if s.subscribed and s.subscribed.wants(kind, job)]
         if not takers:
             return
-        for start in range(0, len(rows), _ROWS_A_MESSAGE):
+        for start in range(0, max(1, len(rows)), _ROWS_A_MESSAGE):
             message = {"kind": kind, "job": job, "rows": rows[start : start + _ROWS_A_MESSAGE]}
             line = json.dumps(message).encode() + b"\n"
             for session in takers:

@@ -29,6 +29,7 @@ class Control(IntEnum):
     PERIOD = 3
     PAUSE = 4
     RESUME = 5
+    TIER = 6
 
 
 class Reason(IntEnum):

@@ -12,6 +12,7 @@ from pilotlight.agent.hello import Control
 from pilotlight.agent.process import Process
 from pilotlight.agent.recorder import Recorder, Taken
 from pilotlight.agent.session import Session
+from pilotlight.tier import Coverage, Tier
 
 _REMEMBERED = 256
 
@@ -49,6 +50,7 @@ class Job:
     is_urgent: bool = False  # a ring is half full
     is_paused: bool = False
     period_ns: int | None = None
+    tier: Tier = Tier.DEFAULT
     empty_since_ns: int | None = None
     committed_ns: int = 0
     wants_functions: bool = False
@@ -139,6 +141,18 @@ class Job:
         self.period_ns = period_ns
         self._send(Control.PERIOD, period_ns)
 
-    def _send(self, kind: Control, argument: int = 0) -> None:
+    def set_tier(self, tier: Tier) -> None:
+        """Told only when it changes: those who join are told by themselves."""
+        if tier == self.tier:
+            return
+        self.tier = tier
+        self._send(Control.TIER, value=tier)
+
+    def coverage(self) -> list[Coverage]:
+        """Of those that use a GPU."""
+        found = [process.coverage() for process in self.processes.values()]
+        return [one for one in found if one is not None]
+
+    def _send(self, kind: Control, argument: int = 0, value: int = 0) -> None:
         for process in self.processes.values():
-            process.send(kind, argument=argument)
+            process.send(kind, value, argument)

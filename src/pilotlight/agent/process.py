@@ -17,6 +17,7 @@ from pilotlight.agent.hello import Control, control
 from pilotlight.agent.recorder import Taken
 from pilotlight.recording.processes import ProcessEnd, ProcessStart
 from pilotlight.recording.schema import MarkKind
+from pilotlight.tier import Coverage, coverage_of
 
 _ALL_WINDOWS_NS = (1 << 63) - 1
 URGENT_RATIO = 0.5
@@ -140,6 +141,14 @@ class Process:
         if self.link is not None:
             with contextlib.suppress(OSError):
                 self.link.send(control(kind, value, argument))
+
+    def coverage(self) -> Coverage | None:
+        """What it collects of its GPUs; None if it uses none."""
+        live: dict[str, Any] = self.reader.live()
+        rank = self.identity.get("rank")
+        return coverage_of(
+            self.index, self.pid, rank if isinstance(rank, int) else None, live["gpu"]
+        )
 
     def base_period_ns(self, default_ns: int) -> int:
         """The sampling period before the governor touched it."""

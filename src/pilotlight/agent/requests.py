@@ -16,6 +16,7 @@ from pilotlight.capture.request import CaptureRequest
 from pilotlight.errors import AgentError, NotFound, PilotlightError
 from pilotlight.recording.fields import take, take_optional, take_or, take_texts
 from pilotlight.subscribe import KINDS
+from pilotlight.tier import ASKED
 
 if TYPE_CHECKING:
     from pilotlight.agent.service import Service
@@ -51,6 +52,7 @@ def answer(service: Service, session: Session, request: Request) -> None:
 
 def _status(service: Service, session: Session, request: Request) -> Answer:
     if request.get("look") is True:
+        session.looked_ns = service.now_ns()
         service.looked_at()
     return service.status()
 
@@ -177,8 +179,13 @@ def _subscribe(service: Service, session: Session, request: Request) -> Answer:
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds:
         raise AgentError(f"kinds are any of {', '.join(KINDS)}")
-    session.subscribed = Subscribed(frozenset(kinds), take_optional(request, "job", str))
+    asked = take_optional(request, "tier", str)
+    if asked is not None and asked not in ASKED:
+        raise AgentError(f"no such tier: {asked!r:.60}; have {', '.join(ASKED)}")
+    tier = ASKED[asked] if asked is not None else None
+    session.subscribed = Subscribed(frozenset(kinds), take_optional(request, "job", str), tier)
     service.looked_at()
+    service.apply_tiers()
     return {"kinds": list(kinds)}
 
 

@@ -6,6 +6,7 @@ import os
 import selectors
 import socket
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pilotlight import __version__
@@ -28,8 +29,10 @@ from pilotlight.agent.process import Identity, Process
 from pilotlight.agent.settings import Settings, most_processes
 from pilotlight.agent.signals import Signals
 from pilotlight.agent.sockets import listen_for_clients, listen_for_probes
+from pilotlight.agent.tiers import tier_requests
 from pilotlight.recording.manifest import AgentFacts
 from pilotlight.runtime import Runtime
+from pilotlight.tier import TierRequest, tier_status, widest
 
 if TYPE_CHECKING:
     from pilotlight.agent.shipping import Shipping
@@ -145,7 +148,10 @@ class Service:
                 "kineto": self.captures.status(),
                 **status.governor_status(self.governor),
             },
-            "jobs": [status.job_status(job) for job in self.jobs.open.values()],
+            "jobs": [
+                {**status.job_status(job), "gpu": tier_status(self._tier_requests(job))}
+                for job in self.jobs.open.values()
+            ],
             "processes": processes,
             "processes_left_out": left_out,
             "devices": self.board.status(now_ns),
@@ -157,6 +163,15 @@ class Service:
         self._looked_ns = self.now_ns()
         for job in self.jobs.open.values():
             job.look(True)
+
+    def apply_tiers(self) -> None:
+        """The widest request for each job decides what its probes collect."""
+        for job in self.jobs.open.values():
+            job.set_tier(widest(self._tier_requests(job)))
+
+    def _tier_requests(self, job: Job) -> list[TierRequest]:
+        has_collector = self.shipping is not None
+        return tier_requests(job.name, self.clients.sessions, has_collector, self.now_ns())
 
     def flush(self, job: Job) -> None:
         """Everything published so far goes to disk, sums too."""
@@ -176,6 +191,8 @@ class Service:
 
     def _joined(self, job: Job, process: Process) -> None:
         job.look(self._looked_ns is not None)
+        # An agent before this one may have asked for another.
+        process.send(Control.TIER, job.tier)
         if job.is_paused:
             process.send(Control.PAUSE)
         if job.period_ns is not None:
@@ -237,6 +254,11 @@ class Service:
             self._looked_ns = None
             for job in self.jobs.open.values():
                 job.look(False)
+        self.apply_tiers()
+        for job in self.jobs.open.values():
+            if self.clients.wants("coverage", job.name):
+                rows = [asdict(coverage) for coverage in job.coverage()]
+                self.clients.publish("coverage", job.name, rows)
         if self.clients.wants("status", None):
             self.clients.publish("status", None, [self.status()])
         facts = self.facts()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pilotlight.client import LINE_BYTES
+from pilotlight.tier import Tier
 
 QUEUE_BYTES = 4 << 20
 # A client that asks and does not read is not listened to until it has read.
@@ -29,6 +30,7 @@ class _Line:
 class Subscribed:
     kinds: frozenset[str]
     job: str | None
+    tier: Tier | None = None
 
     def wants(self, kind: str, job: str | None) -> bool:
         return kind in self.kinds and (self.job is None or job is None or self.job == job)
@@ -43,6 +45,7 @@ class Session:
         self.pid = pid
         self.since_ns = since_ns
         self.subscribed: Subscribed | None = None
+        self.looked_ns: int | None = None  # when it last asked for names and functions
         self.limit_bytes = QUEUE_BYTES
         self.dropped = 0
         self.closing_since_ns: int | None = None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pilotlight.agent.governor import Governor
 from pilotlight.agent.job import Job
 from pilotlight.agent.process import Process, Rates
 from pilotlight.agent.session import Session
+from pilotlight.agent.tiers import tier_of
 from pilotlight.recording.schema import State
 
 _MOST_PROCESSES = 1000
@@ -50,6 +52,7 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "fill_ratio": round(process.fill_ratio, 4),
         "lag_ns": now_ns - process.polled_ns,
         "off": process.reader.off(),
+        "gpu": asdict(coverage) if (coverage := process.coverage()) else None,
     }
 
 
@@ -134,6 +137,7 @@ def client_status(session: Session, now_ns: int) -> dict[str, object]:
         "pid": session.pid,
         "age_ns": now_ns - session.since_ns,
         "kinds": sorted(session.subscribed.kinds) if session.subscribed else [],
+        "tier": tier.name.lower() if (tier := tier_of(session, now_ns)) else None,
         "queued": session.queued,
         "queued_bytes": session.queued_bytes,
         "dropped": session.dropped,

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.capture.request import DONE, ENDS, FAILED, LEFT_OUT, CaptureRequest
+from pilotlight.cli.capture_gpu import KINDS as GPU_KINDS
+from pilotlight.cli.capture_gpu import capture_gpu
 from pilotlight.client import Client
 from pilotlight.errors import PilotlightError, UsageError
 from pilotlight.kineto.config import Options
@@ -43,6 +45,7 @@ class Capture:
         "pilotlight capture 4711 --seconds 2 -o /tmp/trace    a process that counts no steps",
         "pilotlight capture my-job --json | jq .processes",
         "pilotlight capture my-job --ranks all --seconds 20 --collector https://host:7777",
+        "pilotlight capture my-job --gpu nodes --seconds 10    more of its GPUs, in its recording",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -59,6 +62,12 @@ class Capture:
         parser.add_argument("--stacks", action="store_true", help="with Python stacks and modules")
         parser.add_argument("--shapes", action="store_true", help="with shapes of tensors")
         parser.add_argument("--memory", action="store_true", help="with allocations")
+        parser.add_argument(
+            "--gpu",
+            choices=GPU_KINDS,
+            help="no trace, but for --seconds more of the GPUs in the job's recording: launches, "
+            "records, nodes of graphs; pc, pm (hardware sampling) and range need permission",
+        )
         parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="a new folder")
         parser.add_argument(
             "--timeout", type=float, default=60.0, metavar="S", help="wait no longer (60)"
@@ -73,6 +82,9 @@ class Capture:
         parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
 
     def run(self, args: argparse.Namespace) -> int:
+        if args.gpu:
+            return capture_gpu(args.target, args.gpu, args.seconds, args.json)
+
         from pilotlight.capture.collect import prepare
         from pilotlight.capture.deliver import deliver
 

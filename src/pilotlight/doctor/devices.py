@@ -10,11 +10,10 @@ from pathlib import Path
 from pilotlight.agent.counters.source import Source, SourceMissing
 from pilotlight.agent.counters.sources import all_sources
 from pilotlight.doctor.check import Check, limited, ok
+from pilotlight.permission import METHODS, Facts, Method, Missing, facts_of, find_cupti, missing_for
 
 _WAIT_S = 5.0
-_PARAMETERS = Path("/proc/driver/nvidia/params")
 _SHOWN = 4
-_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
 _NVIDIA, _AMD = "0x10de", "0x1002"
 # PCI classes: display controller, processing accelerator.
 _GPU_CLASSES = ("0x03", "0x12")
@@ -23,7 +22,7 @@ _GPU_CLASSES = ("0x03", "0x12")
 def device_checks() -> list[Check]:
     sources = all_sources(lambda: [os.getpid()])
     checks = [check_source(name, make) for name, make in sources.items()]
-    return [*checks, *profiling_permission()]
+    return [*checks, *profiling_checks(facts_of(os.getpid(), find_cupti()))]
 
 
 def check_source(name: str, make: Callable[[], Source]) -> Check:
@@ -100,33 +99,15 @@ def has_gpu_of(vendor: str, bus: Path = Path("/sys/bus/pci/devices")) -> bool:
     return False
 
 
-def profiling_permission(parameters: Path = _PARAMETERS, status: str | None = None) -> list[Check]:
-    """Whether PC and PM sampling may be used; counters and activity records never need it."""
-    try:
-        text = parameters.read_text()
-    except OSError:
+def profiling_checks(facts: Facts) -> list[Check]:
+    """Whether PC and PM sampling and the range profiler can be used on demand."""
+    if facts.parameters is None:
         return []
-    what = "GPU profiling (on demand)"
-    restricted = any(line.split() == ["RmProfilingAdminOnly:", "1"] for line in text.splitlines())
-    if not restricted:
-        return [ok(what, "every user may sample PCs and hardware counters")]
-    if _capabilities(status) & (1 << _CAP_SYS_ADMIN | 1 << _CAP_PERFMON):
-        return [ok(what, "this user may sample PCs and hardware counters")]
-    return [
-        limited(
-            what,
-            "PC and PM sampling are for administrators (RmProfilingAdminOnly is 1); kernels, "
-            "ranges, collectives and counters are recorded all the same",
-            "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
-            "/etc/modprobe.d/nvidia-profiling.conf, rebuild the initramfs, reboot; or give the "
-            "job CAP_PERFMON (driver 565 and later) or CAP_SYS_ADMIN",
-        )
-    ]
+    return [_profiling(method, missing_for(method, facts)) for method in METHODS.values()]
 
 
-def _capabilities(status: str | None) -> int:
-    text = Path("/proc/self/status").read_text() if status is None else status
-    for line in text.splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16)
-    return 0
+def _profiling(method: Method, missing: list[Missing]) -> Check:
+    what = f"{method.title} (on demand)"
+    if not missing:
+        return ok(what, "allowed")
+    return limited(what, "; ".join(m.what for m in missing), "; ".join(m.fix for m in missing))

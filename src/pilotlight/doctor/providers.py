@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pilotlight.doctor.check import Check, limited, ok
 from pilotlight.doctor.devices import has_gpu_of
+from pilotlight.permission import find_cupti, in_packages, loadable
 from pilotlight.probe.providers import library_folder
 
 _NVIDIA = "0x10de"
-# Where native/cuda/cupti_library.cpp looks for it, too.
-_CUPTI = (
-    *("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"),
-    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-    "/usr/local/cuda/lib64/libcupti.so",
-)
 # As NCCL says its own version, since 2.9: 10000 a major, 100 a minor.
 _FIRST_PLUGIN, _FIRST_KERNELS, _DEAR_KERNELS = 22304, 22602, 23100
 
@@ -26,10 +20,10 @@ _FIRST_PLUGIN, _FIRST_KERNELS, _DEAR_KERNELS = 22304, 22602, 23100
 def provider_checks(environment: Mapping[str, str] = os.environ) -> list[Check]:
     has_gpu = Path("/dev/nvidiactl").exists() or has_gpu_of(_NVIDIA)
     return [
-        kernels(has_gpu, _loadable("libcuda.so.1"), _cupti(), environment),
+        kernels(has_gpu, loadable("libcuda.so.1"), find_cupti(), environment),
         ranges(environment),
         collectives(nccl_version(), environment),
-        opencl(_loadable("libOpenCL.so.1"), environment),
+        opencl(loadable("libOpenCL.so.1"), environment),
     ]
 
 
@@ -102,7 +96,7 @@ def opencl(has_loader: bool, environment: Mapping[str, str]) -> Check:
 
 def nccl_version() -> int | None:
     """Of the NCCL that PyTorch or JAX would load here."""
-    for path in ("libnccl.so.2", *_in_packages("nccl/lib/libnccl.so.2")):
+    for path in ("libnccl.so.2", *in_packages("nccl/lib/libnccl.so.2")):
         try:
             library = ctypes.CDLL(path)
             version = ctypes.c_int()
@@ -111,23 +105,3 @@ def nccl_version() -> int | None:
         except (OSError, AttributeError):
             continue
     return None
-
-
-def _cupti() -> str | None:
-    chosen = os.environ.get("PILOTLIGHT_CUPTI")
-    candidates = [chosen] if chosen else [*_CUPTI, *_in_packages("c*/lib/libcupti.so.1*")]
-    return next((path for path in candidates if _loadable(path)), None)
-
-
-def _in_packages(pattern: str) -> Iterator[str]:
-    spec = importlib.util.find_spec("nvidia")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        yield from sorted(str(path) for path in Path(place).glob(pattern))
-
-
-def _loadable(path: str) -> bool:
-    try:
-        ctypes.CDLL(path)
-    except OSError:
-        return False
-    return True

@@ -1,0 +1,104 @@
+"""pilotlight capture --gpu: for a while more of a running job's GPUs, in its recording."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pilotlight.client import Client
+from pilotlight.errors import NotFound, PilotlightError
+from pilotlight.permission import METHODS, Method, facts_of, find_cupti, missing_for
+from pilotlight.subscribe import subscribe
+from pilotlight.tier import ASKED
+
+KINDS = (*ASKED, *METHODS)
+
+
+def capture_gpu(target: str, kind: str, seconds: float, as_json: bool) -> int:
+    with Client() as client:
+        processes = _processes(client.ask("status"), target)
+    if kind in METHODS:
+        _refuse(METHODS[kind], [int(process["pid"]) for process in processes])
+    job = str(processes[0]["job"])
+    rows = _hold(job, kind, seconds, shows=sys.stderr.isatty() and not as_json)
+    with Client() as client:
+        folder = str(client.ask("flush", job=job)["folder"])
+    if as_json:
+        print(json.dumps({"job": job, "folder": folder, "asked": kind, "coverage": rows}))
+    else:
+        print("\n".join([*_lines(rows, kind), f"see it with `pilotlight report {folder}`"]))
+    return 0 if rows else 1
+
+
+def _processes(status: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
+    found = [
+        process
+        for process in status["processes"]
+        if target in (process["job"], str(process["pid"]))
+    ]
+    if not found:
+        jobs = ", ".join(sorted({str(process["job"]) for process in status["processes"]}))
+        raise NotFound(f"no job or process {target}; being recorded: {jobs or 'nothing'}")
+    return found
+
+
+def _refuse(method: Method, pids: Sequence[int]) -> None:
+    """Names what is missing for any of the processes."""
+    for pid in pids:
+        missing = missing_for(method, facts_of(pid, loaded_cupti(pid) or find_cupti()))
+        if missing:
+            reasons = "; ".join(f"{one.what} -> {one.fix}" for one in missing)
+            raise PilotlightError(f"{method.title} of process {pid} is refused: {reasons}")
+    raise PilotlightError(
+        f"{method.title} would be allowed here, but this version of pilotlight cannot do it yet"
+    )
+
+
+def loaded_cupti(pid: int) -> str | None:
+    """The libcupti that the process has loaded."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        return None
+    for line in maps.splitlines():
+        path = line.split(maxsplit=5)[5:]
+        if path and Path(path[0]).name.startswith("libcupti.so"):
+            return path[0]
+    return None
+
+
+def _hold(job: str, tier: str, seconds: float, *, shows: bool) -> list[dict[str, Any]]:
+    """Asks for the tier as long as this takes; what the agent said last of its coverage."""
+    rows: list[dict[str, Any]] = []
+    end_s = time.monotonic() + seconds
+    with subscribe(("coverage",), job, tier) as messages:
+        for message in messages:
+            rows = message["rows"]
+            left_s = end_s - time.monotonic()
+            if shows:
+                print(f"\r{tier}: {max(left_s, 0):.0f} s to go ", end="", file=sys.stderr)
+            if left_s <= 0:
+                break
+    if shows:
+        print(file=sys.stderr)
+    return rows
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], asked: str) -> list[str]:
+    if not rows:
+        return ["no process of this job uses a GPU that pilotlight can see; try pilotlight doctor"]
+    return [_line(row, asked) for row in rows]
+
+
+def _line(row: Mapping[str, Any], asked: str) -> str:
+    who = f"pid {row['pid']}" if row["rank"] is None else f"rank {row['rank']} (pid {row['pid']})"
+    wider = "" if row["tier"] == asked else f" (others asked for {row['tier']})"
+    cost = f", costs {row['spent_ratio']:.2%}" if row["spent_ratio"] is not None else ""
+    return (
+        f"{who}: {asked}{wider}; device records {row['records_ratio']:.0%} of the time, "
+        f"launches {row['launches_ratio']:.0%}{cost}"
+    )

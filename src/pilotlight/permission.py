@@ -1,0 +1,186 @@
+"""Whether hardware profiling on demand is possible here, and by name what is missing.
+
+Kernels, ranges, collectives and counters need none of this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PARAMETERS = Path("/proc/driver/nvidia/params")
+_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
+# Where native/cuda/cupti_library.cpp looks for it, too.
+_CUPTI = (
+    *("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"),
+    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+    "/usr/local/cuda/lib64/libcupti.so",
+)
+# Hold the hardware counters of every GPU before Hopper while they run.
+_COUNTER_HOLDERS = ("nv-hostengine", "dcgm-exporter")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What stands in the way, and what would remove it."""
+
+    what: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way of profiling on demand (T2)."""
+
+    name: str
+    title: str
+    function: str  # of libcupti, that every version with it has
+    since: str  # of CUDA
+    takes_counters: bool
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("pc", "PC sampling", "cuptiPCSamplingEnable", "11.3", takes_counters=False),
+        Method("pm", "PM sampling", "cuptiPmSamplingEnable", "12.6", takes_counters=True),
+        Method("range", "range profiler", "cuptiRangeProfilerEnable", "12.6", takes_counters=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of this machine, and of the process that is to be profiled."""
+
+    parameters: str | None  # of NVIDIA's driver; None: there is none
+    capabilities: int
+    cupti: str | None
+    functions: frozenset[str]  # of METHODS, that this libcupti has
+    has_perfworks: bool  # libnvperf_host beside it
+    holders: tuple[str, ...]  # programs that hold the hardware counters
+
+
+def missing_for(method: Method, facts: Facts) -> list[Missing]:
+    """Nothing: it is allowed."""
+    if facts.parameters is None:
+        return [Missing("no NVIDIA driver", "install it; in a container start it with --gpus all")]
+    found = []
+    if facts.cupti is None:
+        fix = "pip install nvidia-cuda-cupti-cu12 (or -cu13) in the job's Python"
+        found.append(Missing("libcupti was not found", fix))
+    elif method.function not in facts.functions:
+        what = f"{facts.cupti} has no {method.function}"
+        found.append(Missing(what, f"a libcupti of CUDA {method.since} or later"))
+    elif not facts.has_perfworks:
+        what = "libnvperf_host.so does not lie beside libcupti"
+        found.append(Missing(what, "install the whole package of CUPTI"))
+    if is_restricted(facts.parameters) and not may_profile(facts.capabilities):
+        found.append(
+            Missing(
+                "NVreg_RestrictProfilingToAdminUsers is 1 (RmProfilingAdminOnly), and the process "
+                "has neither CAP_SYS_ADMIN nor CAP_PERFMON",
+                "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
+                "/etc/modprobe.d/nvidia-profiling.conf, rebuild the initramfs, reboot; or give the "
+                "job CAP_PERFMON (driver 565 and later) or CAP_SYS_ADMIN",
+            )
+        )
+    if method.takes_counters and facts.holders:
+        what = f"{', '.join(facts.holders)} may hold the hardware counters (GPUs before Hopper)"
+        found.append(Missing(what, "dcgmi profile --pause, and --resume afterwards"))
+    return found
+
+
+def is_restricted(parameters: str) -> bool:
+    return any(line.split() == ["RmProfilingAdminOnly:", "1"] for line in parameters.splitlines())
+
+
+def may_profile(capabilities: int) -> bool:
+    return bool(capabilities & (1 << _CAP_SYS_ADMIN | 1 << _CAP_PERFMON))
+
+
+def capabilities_of(status: str) -> int:
+    """The effective ones in the text of a /proc/PID/status."""
+    for line in status.splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16)
+    return 0
+
+
+def facts_of(pid: int, cupti: str | None) -> Facts:
+    """Loads the libcupti into this process, but calls nothing in it."""
+    functions: frozenset[str] = frozenset()
+    if cupti is not None:
+        try:
+            library = ctypes.CDLL(cupti)
+        except OSError:
+            cupti = None
+        else:
+            functions = frozenset(
+                m.function for m in METHODS.values() if hasattr(library, m.function)
+            )
+    return Facts(
+        parameters=_text(PARAMETERS),
+        capabilities=capabilities_of(_text(Path(f"/proc/{pid}/status")) or ""),
+        cupti=cupti,
+        functions=functions,
+        has_perfworks=cupti is not None and _has_perfworks(cupti),
+        holders=holders(_commands()),
+    )
+
+
+def find_cupti() -> str | None:
+    """The libcupti that a job would get here."""
+    chosen = os.environ.get("PILOTLIGHT_CUPTI")
+    candidates = [chosen] if chosen else [*_CUPTI, *in_packages("c*/lib/libcupti.so.1*")]
+    return next((path for path in candidates if loadable(path)), None)
+
+
+def in_packages(pattern: str) -> Iterator[str]:
+    """Among the libraries that NVIDIA's packages for Python bring."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        yield from sorted(str(path) for path in Path(place).glob(pattern))
+
+
+def loadable(path: str) -> bool:
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        return False
+    return True
+
+
+def holders(commands: Iterable[str]) -> tuple[str, ...]:
+    """Those of the programs that hold hardware counters."""
+    running = set(commands)
+    return tuple(name for name in _COUNTER_HOLDERS if name in running)
+
+
+def _has_perfworks(cupti: str) -> bool:
+    if Path(cupti).is_absolute():
+        return any(Path(cupti).parent.glob("libnvperf_host.so*"))
+    try:
+        ctypes.CDLL("libnvperf_host.so")
+    except OSError:
+        return False
+    return True
+
+
+def _commands() -> list[str]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            found.append((_text(folder / "comm") or "").strip())
+    return found
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,78 @@
+"""What is collected from GPUs: clients ask for a tier, and the widest of them counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Tier(IntEnum):
+    """Values of native/provider/provider_api.h."""
+
+    DEFAULT = 0  # as the job was started: launches always, device records within the ceiling
+    LAUNCHES = 1
+    RECORDS = 2
+    NODES = 3
+    OFF = 4
+    ALL = 5
+
+
+# What a client may ask for, from narrow to wide. All of them stay within the job's ceiling.
+ASKED = {"launches": Tier.LAUNCHES, "records": Tier.RECORDS, "nodes": Tier.NODES}
+_NAMES = {tier: tier.name.lower() for tier in Tier} | {Tier.DEFAULT: "records"}
+
+
+@dataclass(frozen=True)
+class TierRequest:
+    """Who wants how much of a job."""
+
+    client: str
+    tier: Tier
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a process collects now. Ratios of time; None: not told, or not known yet."""
+
+    process: int
+    pid: int
+    rank: int | None
+    tier: str
+    launches_ratio: float
+    records_ratio: float
+    spent_ratio: float | None
+    overhead_low: float | None
+    overhead_high: float | None
+
+
+def widest(requests: Iterable[TierRequest]) -> Tier:
+    """What the probes are told. Up to records they do what the job was started with."""
+    tier = max((request.tier for request in requests), default=Tier.DEFAULT)
+    return tier if tier > Tier.RECORDS else Tier.DEFAULT
+
+
+def coverage_of(
+    process: int, pid: int, rank: int | None, counters: Mapping[str, float]
+) -> Coverage | None:
+    """By the counters of its GPU provider; None if it has none."""
+    if "tier" not in counters:
+        return None
+    tier = int(counters["tier"])
+    return Coverage(
+        process=process,
+        pid=pid,
+        rank=rank,
+        tier=_NAMES[Tier(tier)] if tier in Tier.__members__.values() else "unknown",
+        launches_ratio=counters.get("launches_duty", 0.0),
+        records_ratio=counters.get("duty", 0.0),
+        spent_ratio=counters.get("spent_ratio"),
+        overhead_low=counters.get("overhead_low"),
+        overhead_high=counters.get("overhead_high"),
+    )
+
+
+def tier_status(requests: Sequence[TierRequest]) -> dict[str, object]:
+    """Who asked for what, and what came of it."""
+    asked = [{"client": one.client, "tier": one.tier.name.lower()} for one in requests]
+    return {"tier": _NAMES[widest(requests)], "asked": asked}
