@@ -207,6 +207,23 @@ def test_what_expired_is_removed(started: tuple[Collector, TestClient]) -> None:
     assert client.get("/v1/captures").json()["data"][0]["state"] == "expired"
 
 
+def test_what_nobody_wants_any_more_is_removed(started: tuple[Collector, TestClient]) -> None:
+    collector, client = started
+    agents = play(client, "", windows=3)
+    until(lambda: collector.watcher.jobs())
+    id = client.post("/v1/captures", json={"job": "job", "ranks": [0]}).json()["data"]["id"]
+    early = client.post("/v1/captures/expire", json={"id": id})
+    assert early.status_code == 400 and "still on its way" in early.json()["error"]
+    client.put(f"/v1/detail?capture={id}&agent={agents[0].name}", content=b"x")
+    assert client.post("/v1/captures/expire", json={"id": id}).status_code == 200
+    assert collector.desk.files(id) == []
+    assert client.get("/v1/captures").json()["data"][0]["state"] == "expired"
+    assert client.post("/v1/captures/expire", json={"id": "../.."}).status_code == 404
+    assert client.post("/v1/captures/expire", content=b"[").status_code == 400
+    actions = [row[0] for row in collector.store.select("SELECT action FROM audit")]
+    assert sorted(actions) == ["capture", "discard capture"]
+
+
 def test_findings_are_announced_once_in_each_shape(webhook: str, tmp_path: Path) -> None:
     seen = tmp_path / "command.jsonl"
     alerts = Alerts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ EVIL = "</script><img src=x onerror=\"globalThis.broken=document.title='broken'\
 
 for _name, _file in (
     ("example", Path(__file__).parents[1] / "recording" / "example.py"),
+    ("archived", Path(__file__).parent / "archived.py"),
     ("fleet", Path(__file__).parent / "fleet.py"),
 ):
     _spec = importlib.util.spec_from_file_location(_name, _file)
@@ -94,25 +96,50 @@ def _served(app: ASGIApp) -> Iterator[str]:
 
 
 Journey = Callable[..., None]
+LONGEST_S = 120.0
 
 
-@pytest.fixture
-def journey() -> Journey:
-    """Runs a script of ui/test in Chromium; its assertions are the test's."""
+@pytest.fixture(scope="session")
+def browser() -> Iterator[subprocess.Popen[str]]:
+    """One Chromium for all journeys: starting it takes longer than most of them."""
     node, chromium = shutil.which("node"), shutil.which("chromium")
     if node is None or chromium is None:
         pytest.skip("node or chromium is not installed")
     if not (UI / "node_modules" / "playwright-core").is_dir():
         pytest.skip("ui/node_modules is absent: npm ci in ui/")
+    words = [node, str(UI / "test" / "journeys.mjs")]
+    environment = {**os.environ, "PILOTLIGHT_CHROMIUM": chromium}
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
 
-    def run(name: str, address: str, *options: str) -> None:
-        done = subprocess.run(
-            [node, str(UI / "test" / "journey.mjs"), name, address, *options],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            env={**os.environ, "PILOTLIGHT_CHROMIUM": chromium},
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+
+@pytest.fixture
+def journey(browser: subprocess.Popen[str]) -> Journey:
+    """Runs a script of ui/test in Chromium; its assertions are the test's. `on_told` hears what
+    the script says on its way."""
+
+    def run(
+        name: str, address: str, *options: str, on_told: Callable[[str], None] | None = None
+    ) -> None:
+        assert browser.stdin is not None and browser.stdout is not None
+        question = {"name": name, "address": address, "options": options}
+        print(json.dumps(question), file=browser.stdin, flush=True)
+        watch = threading.Timer(LONGEST_S, browser.kill)
+        watch.start()
+        try:
+            while line := browser.stdout.readline():
+                answer = json.loads(line)
+                if "faults" in answer:
+                    assert not answer["faults"], "\n".join(answer["faults"])
+                    return
+                if on_told is not None:
+                    on_told(answer["told"])
+        finally:
+            watch.cancel()
+        pytest.fail(f"the browser ended, or took longer than {LONGEST_S:.0f} s")
 
     return run

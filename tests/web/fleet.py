@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pilotlight.collector.collector import Collector
+from pilotlight.collector.config import Config, Watch
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
 from pilotlight.store import queries
 from pilotlight.store.batch import Clock, decode
@@ -31,7 +32,7 @@ class SafeAgent(SimulatedAgent):
 
 @contextmanager
 def filled_collector(folder: Path) -> Iterator[Collector]:
-    collector = Collector(parse_place(str(folder)))
+    collector = Collector(parse_place(str(folder)), Config(watch=Watch(every_s=2)))
     try:
         fill(collector)
         yield collector

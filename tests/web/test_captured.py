@@ -5,7 +5,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from example import Process, write_example
+from archived import brought
 
 pytest.importorskip("starlette", reason="the page needs pilotlight[server]")
 from pilotlight.agent.bringing import pack
@@ -14,21 +14,6 @@ from pilotlight.recording.zstd import ZstdCompressor
 from pilotlight.web import archive as archives
 from pilotlight.web.archive import unpack
 from pilotlight.web.captured import read_capture
-
-MS = 1_000_000
-
-
-def brought(folder: Path, rank: int) -> Path:
-    """What the agent of one node sends of its flight recorder."""
-    process = Process(0)
-    for number in range(6):
-        process.add("steps", 100, number, (number + 1) * 100 * MS, 50 * MS)
-        process.add("spans", 100, process.name("forward"), 1, 0, (number + 1) * 100 * MS, 20 * MS)
-    folder.mkdir()
-    recording = write_example(folder / f"capture-{rank}", process)
-    archive = folder / f"node{rank}.tar.zst"
-    pack(recording, archive)
-    return archive
 
 
 def test_a_capture_opens_as_a_trace(tmp_path: Path) -> None:

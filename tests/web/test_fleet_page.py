@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 import fleet
+import httpx2 as httpx
+from archived import brought
 from starlette.types import ASGIApp
 
 from pilotlight.collector.app import make_app
@@ -34,15 +35,29 @@ def test_from_the_fleet_to_the_line_of_code(
 
 
 def test_an_open_page_shows_a_new_job(collector: Collector, journey: Journey, serve: Serve) -> None:
-    def later() -> None:
-        time.sleep(6)
-        fleet.one_more_window(collector, "fresh-job")
-
     with serve(make_app(collector)) as address:
-        news = threading.Thread(target=later)
-        news.start()
-        journey("live", address)
-        news.join()
+        journey("live", address, on_told=lambda told: fleet.one_more_window(collector, "fresh-job"))
+
+
+def test_a_capture_from_asking_to_its_end(
+    collector: Collector, journey: Journey, serve: Serve, tmp_path: Path
+) -> None:
+    """One node answers at once that it has nothing, the other brings its part a little later."""
+    archive = brought(tmp_path / "brought", 0).read_bytes()
+
+    with serve(make_app(collector)) as address, httpx.Client(base_url=address) as agents:
+
+        def act(told: str) -> None:
+            host = told.removeprefix("let ")
+            answer = agents.get("v1/requests", params={"agent": f"sim-{host}", "wait": 0}).json()
+            for request in answer["requests"]:
+                question = {"capture": request["capture"], "agent": f"sim-{host}"}
+                if host == "node0001":
+                    question["refused"] = "the recorder does not reach back so far"
+                sent = agents.put("v1/detail", params=question, content=archive)
+                assert sent.status_code == 200
+
+        journey("capture", address, fleet.LLAMA, on_told=act)
 
 
 def test_without_a_token_there_is_only_the_login(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -53,17 +54,40 @@ def test_a_job_in_one_sentence(client: TestClient) -> None:
 
 
 def test_the_late_rank_stands_out_of_the_map(client: TestClient) -> None:
-    job = client.get("/api/job", params={"job": LLAMA}).json()
-    first, last = job["first_step"], job["last_step"] + 1
-    question = {"job": LLAMA, "value": "lateness", "first": first, "last": last, "columns": 48}
-    data = client.get("/api/heat", params=question).content
-    values = pa.ipc.open_stream(io.BytesIO(data)).read_all()["value"].to_numpy()
-    cells = values.reshape(8, 48)
+    cells = cells_of(client, "lateness").reshape(8, 48)
     assert not np.isnan(cells).any()
     late = cells[:, 30:].mean(axis=1)
     assert int(late.argmax()) == LATE_RANK
     assert late[LATE_RANK] > 10 * np.delete(late, LATE_RANK).max()
     assert cells[:, :18].mean() < 0.1 * late[LATE_RANK]
+
+
+def cells_of(client: TestClient, value: str, columns: int = 48) -> np.ndarray:
+    job = client.get("/api/job", params={"job": LLAMA}).json()
+    first, last = job["first_step"], job["last_step"] + 1
+    question = {"job": LLAMA, "value": value, "first": first, "last": last, "columns": columns}
+    data = client.get("/api/heat", params=question).content
+    return pa.ipc.open_stream(io.BytesIO(data)).read_all()["value"].to_numpy()
+
+
+@pytest.mark.parametrize("columns", [6, 48, 480])
+def test_any_counter_is_a_map_too(client: TestClient, columns: int) -> None:
+    cells = cells_of(client, "counter:gpu.sm_clock_mhz", columns).reshape(8, columns)
+    # The first step began before the first window of the counters.
+    assert np.all(cells[:, 1:] == 1980.0)
+    assert np.isnan(cells[:, 0]).all() == (columns == 480)
+    assert cells_of(client, "counter:nothing").size == 0
+
+
+def test_attempts_say_what_they_changed(client: TestClient, collector: Collector) -> None:
+    again = fleet.FleetJob("vit-pretrain", ranks_per_node=2, first_node=2, attempt=1)
+    fleet.send(collector, replace(again, command="python train.py --lr 2e-4"), 2)
+    assert collector.writer.flush(60)
+    answer = client.get("/api/job?job=vit-pretrain&turn=1").json()
+    (change,) = answer["changes"]
+    assert (change["attempt"], change["name"]) == (1, "command")
+    assert change["after"] == "python train.py --lr 2e-4"
+    assert [event["kind"] for event in answer["events"]] == ["start", "restart"]
 
 
 def test_half_against_half_is_more_than_noise(client: TestClient) -> None:

@@ -27,7 +27,7 @@ function Routed({ path }: { path: string[] }) {
     case "": return <FleetPage />;
     case "job": return <JobPage key={id} name={id} view={view} />;
     case "compare": return <ComparePage />;
-    case "captures": return <CapturesPage />;
+    case "captures": return <CapturesPage id={path[1] ?? ""} />;
     case "agents": return <AgentsPage />;
     case "report": return <ReportPage />;
     case "roofline": return <RooflinePage />;

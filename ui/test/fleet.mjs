@@ -1,5 +1,5 @@
 // From the fleet to the line of code that is to blame, by keyboard; then every page at every width.
-export default async function ({ address, options, open, accessible, noSidewaysScroll, drawn, assert }) {
+export default async function ({ address, options, open, accessible, everyView, drawn, assert }) {
   const [evil] = options;
   const page = await open();
   await page.goto(address);
@@ -13,7 +13,7 @@ export default async function ({ address, options, open, accessible, noSidewaysS
   await page.keyboard.type("llama");
   await page.getByText("1 of 3").waitFor();
   const link = page.getByRole("link", { name: "llama-8b-sft", exact: true });
-  for (let i = 0; i < 12 && !(await link.evaluate((element) => element === document.activeElement)); i++) await page.keyboard.press("Tab");
+  for (let i = 0; i < 20 && !(await link.evaluate((element) => element === document.activeElement)); i++) await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: /Rank 5 holds up all others/ }).waitFor();
   await drawn(page, ".heat canvas");
@@ -45,16 +45,11 @@ export default async function ({ address, options, open, accessible, noSidewaysS
   await second.context().close();
 
   const views = ["#/", "#/job/llama-8b-sft", "#/job/llama-8b-sft/kernels", "#/job/llama-8b-sft/collectives", "#/job/llama-8b-sft/counters", "#/job/llama-8b-sft/facts", "#/compare?before=llama-8b-sft&after=llama-8b-sft", "#/compare", "#/captures", "#/agents", "#/nothing", `#/job/${encodeURIComponent(evil)}`];
-  for (const [width, colorScheme] of [[1280, "dark"], [360, "light"], [2560, "light"]]) {
-    const sized = await open({ viewport: { width, height: 900 }, colorScheme });
-    await sized.goto(address);
-    for (const view of views) {
-      await sized.evaluate((hash) => { location.hash = hash; }, view);
-      await sized.waitForFunction(() => document.querySelectorAll(".waiting").length === 0 && document.querySelector("h1, h2"));
-      await noSidewaysScroll(sized, `${view} at ${width}`);
-      if (width === 1280) await accessible(sized, `${view} ${colorScheme}`);
-    }
-    assert.equal(await sized.evaluate(() => globalThis.broken), undefined);
-    await sized.context().close();
-  }
+  const sized = await open();
+  await sized.goto(address);
+  await sized.getByRole("heading", { level: 1, name: /jobs running/ }).waitFor();
+  await everyView(sized, [[1280, "dark"], [360, "light"], [2560, "light"]], views, async (view, width, theme) => {
+    if (width === 1280) await accessible(sized, `${view} ${theme}`);
+  });
+  assert.equal(await sized.evaluate(() => globalThis.broken), undefined);
 }

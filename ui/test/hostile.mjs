@@ -4,10 +4,9 @@ export default async function ({ address, options, open, drawn, assert }) {
   const views = options.includes("report") ? ["#/report"] : ["#/trace/0", "#/trace/0/timeline", "#/trace/0/flame"];
   for (const view of views) {
     await page.goto(`${address}${view}`);
-    await page.reload();
     await page.getByRole("heading", { level: 1 }).waitFor();
     if (view.endsWith("timeline")) await drawn(page, ".timeline canvas");
-    await page.waitForTimeout(500);
+    if (view.endsWith("flame") || view.endsWith("report")) await drawn(page, ".flame canvas");
     assert.equal(await page.locator("img, iframe, object, embed, svg script").count(), 0, view);
     assert.equal(await page.evaluate(() => document.title === "broken"), false);
     assert.equal(await page.evaluate(() => globalThis.broken), undefined);

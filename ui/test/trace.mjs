@@ -1,5 +1,5 @@
 // From the answer to the evidence: overview, "show me", timeline by keyboard, flame graph, roofline.
-export default async function ({ address, open, accessible, noSidewaysScroll, drawn, assert }) {
+export default async function ({ address, open, accessible, everyView, drawn, assert }) {
   const page = await open();
   await page.goto(`${address}#/trace/0`);
   await page.getByRole("heading", { level: 1, name: /Step .* ms, device busy/ }).waitFor();
@@ -54,16 +54,11 @@ export default async function ({ address, open, accessible, noSidewaysScroll, dr
   await page.getByText("more than rank").waitFor();
   await drawn(page, ".flame canvas");
 
-  for (const width of [360, 1280, 2560]) {
-    for (const colorScheme of ["light", "dark"]) {
-      const sized = await open({ viewport: { width, height: 860 }, colorScheme });
-      for (const view of ["", "/timeline", "/flame"]) {
-        await sized.goto(`${address}#/trace/0${view}`);
-        await sized.getByRole("heading", { level: 1, name: /Step/ }).waitFor();
-        await noSidewaysScroll(sized, `${width}${view}`);
-      }
-      if (width !== 2560) await accessible(sized, `${width} ${colorScheme}`);
-      await sized.context().close();
-    }
-  }
+  const sized = await open();
+  await sized.goto(`${address}#/trace/0`);
+  await sized.getByRole("heading", { level: 1, name: /Step/ }).waitFor();
+  const sizes = [360, 1280, 2560].flatMap((width) => ["light", "dark"].map((theme) => [width, theme]));
+  await everyView(sized, sizes, ["#/trace/0", "#/trace/0/timeline", "#/trace/0/flame"], async (view, width, theme) => {
+    if (width === (theme === "light" ? 360 : 1280)) await accessible(sized, `${view} ${width} ${theme}`);
+  });
 }

@@ -129,7 +129,7 @@ def scope_of(path: str, method: str) -> str:
         return "ingest"
     if path.startswith("/v1/admin"):
         return "admin"
-    if path == "/v1/captures" and method == "POST":
+    if path in ("/v1/captures", "/v1/captures/expire") and method == "POST":
         return "capture"
     return "read"
 

@@ -70,6 +70,7 @@ def _routes() -> list[BaseRoute]:
         Route("/v1/requests", capturing.requests),
         Route("/v1/detail", capturing.detail, methods=["PUT"]),
         Route("/v1/captures", capturing.ask, methods=["POST"]),
+        Route("/v1/captures/expire", capturing.expire, methods=["POST"]),
         Route("/v1/captures/files", capturing.files),
         Route("/v1/captures/file", capturing.file),
         Route("/metrics", metrics),

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pilotlight.collector.config import Captures as Settings
@@ -207,6 +207,19 @@ class CaptureDesk:
                     capture.problems.setdefault(node, "did not answer in time")
             self._settle(capture)
 
+    def waited_for(self, tenant: str, id: str) -> Capture | None:
+        """One that is still on its way, as it stands now."""
+        with self._guard:
+            capture = self._open.get(id)
+            if capture is None or capture.tenant != tenant:
+                return None
+            return replace(
+                capture,
+                handed=set(capture.handed),
+                got=dict(capture.got),
+                problems=dict(capture.problems),
+            )
+
     def expire(self, now_ns: int) -> int:
         """Removes the files of captures whose time is over; returns how many."""
         rows = self._store.select(
@@ -215,16 +228,31 @@ class CaptureDesk:
             {"now": now_ns},
         )
         for tenant, job, id in rows:
-            shutil.rmtree(self._folder / _PLAIN.sub("_", id), ignore_errors=True)
-            found = self._store.select(
-                "SELECT * FROM captures FINAL WHERE tenant = {t:String} AND job = {j:String} "
-                "AND id = {i:String}",
-                {"t": tenant, "j": job, "i": id},
-            )
-            names = self._column_names()
-            row = dict(zip(names, found[0], strict=True))
-            self._store.insert_rows("captures", [{**row, "state": "expired", "updated_ns": now_ns}])
+            self._remove(tenant, job, id, now_ns)
         return len(rows)
+
+    def discard(self, tenant: str, id: str, who: str) -> None:
+        """Removes the files of a capture before its time. UsageError: it is still on its way."""
+        if self.waited_for(tenant, id) is not None:
+            raise UsageError(f"the capture {id} is still on its way")
+        rows = self._store.select(
+            "SELECT job FROM captures FINAL WHERE tenant = {tenant:String} AND id = {id:String}",
+            {"tenant": tenant, "id": id},
+        )
+        if not rows:
+            raise NotFound(f"no capture {id[:40]}")
+        self._remove(tenant, rows[0][0], id, time.time_ns())
+        self.audit(tenant, who, "discard capture", f"{rows[0][0]} {id}")
+
+    def _remove(self, tenant: str, job: str, id: str, now_ns: int) -> None:
+        shutil.rmtree(self._folder / _PLAIN.sub("_", id), ignore_errors=True)
+        found = self._store.select(
+            "SELECT * FROM captures FINAL WHERE tenant = {t:String} AND job = {j:String} "
+            "AND id = {i:String}",
+            {"t": tenant, "j": job, "i": id},
+        )
+        row = dict(zip(self._column_names(), found[0], strict=True))
+        self._store.insert_rows("captures", [{**row, "state": "expired", "updated_ns": now_ns}])
 
     def files(self, id: str) -> list[tuple[str, int]]:
         folder = self._folder / _PLAIN.sub("_", id)

@@ -67,6 +67,26 @@ def _ask(request: Request, question: Question) -> Response:
     return reply({"data": {"id": capture.id, "ranks": capture.ranks}, "partial": False})
 
 
+class Unwanted(msgspec.Struct, frozen=True):
+    id: Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+async def expire(request: Request) -> Response:
+    """A person wants the files of a capture gone before their time."""
+    body = await bounded_body(request, SMALL_BODY_BYTES)
+    try:
+        unwanted = msgspec.json.decode(body or b"", type=Unwanted)
+    except msgspec.MsgspecError as error:
+        return reply({"error": f"not a capture: {error}"}, 400)
+    desk, token = request.app.state.collector.desk, request.state.token
+    who = token.name or token.id
+    try:
+        await run_in_threadpool(desk.discard, token.tenant, unwanted.id, who)
+    except PilotlightError as error:
+        return failure(error)
+    return reply({"data": {"id": unwanted.id}, "partial": False})
+
+
 async def requests(request: Request) -> Response:
     """An agent waits for something to do."""
     collector, token = request.app.state.collector, request.state.token

@@ -39,6 +39,18 @@ def description() -> dict[str, Any]:
         "requestBody": _json_body(schemas[-1]),
         "responses": {"200": _json("it is on its way", {"type": "object"}), **_refusals()},
     }
+    unwanted = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "minLength": 1, "maxLength": 64}},
+        "required": ["id"],
+    }
+    paths["/v1/captures/expire"] = {
+        "post": {
+            "summary": "remove the files of a capture before their time",
+            "requestBody": _json_body(unwanted),
+            "responses": {"200": _json("they are gone", {"type": "object"}), **_refusals()},
+        }
+    }
     sql = {
         "type": "object",
         "properties": {

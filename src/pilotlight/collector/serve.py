@@ -74,7 +74,8 @@ def serve(place: StorePlace, config: Config, announce: Callable[[str], None]) ->
 def _listen(address: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # Named TCP, else asyncio leaves Nagle's delay on and every small answer waits 40 ms.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
         listener.listen(4096)

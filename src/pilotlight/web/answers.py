@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pilotlight.store.queries import Attempt, FindingRow, JobRow, RankRow, Waste
+from pilotlight.store.queries import Attempt, CaptureRow, FindingRow, JobRow, RankRow, Waste
 
 
 class Row(Struct, frozen=True):
@@ -243,11 +243,20 @@ class Fleet(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """`kind` is start, restart, finding or capture."""
+    """`kind` is start, restart, finding, capture, recompilation or checkpoint."""
 
     time_ns: int
     kind: str
     text: str
+
+
+class AttemptChange(Struct, frozen=True):
+    """What an attempt had otherwise than the one before it."""
+
+    attempt: int
+    name: str
+    before: str
+    after: str
 
 
 class Job(Struct, frozen=True):
@@ -271,7 +280,27 @@ class Job(Struct, frozen=True):
     ranks: list[RankRow]
     findings: list[FindingRow]
     events: list[Event]
+    changes: list[AttemptChange]
     is_partial: bool
+
+
+class CapturedNode(Struct, frozen=True):
+    """`state` is waiting, asked, stored, failed or expired; `why` tells it where it failed."""
+
+    node: str
+    ranks: list[int]
+    state: str
+    why: str
+    bytes: int
+
+
+class CaptureDetail(Struct, frozen=True):
+    """`is_open`: some nodes have not answered yet."""
+
+    now_ns: int
+    row: CaptureRow
+    is_open: bool
+    nodes: list[CapturedNode]
 
 
 class Side(Struct, frozen=True):

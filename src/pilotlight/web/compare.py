@@ -10,6 +10,7 @@ from pilotlight.store.queries import Reader, Span
 from pilotlight.store.schema import PARTS
 from pilotlight.trace.trace import Float64
 from pilotlight.web import answers
+from pilotlight.web.facts import differences
 from pilotlight.web.headline import duration, share
 
 STEPS = 3000
@@ -49,7 +50,7 @@ def compare(
         step=step,
         parts=_differences(*parts),
         kernels=sorted(_differences(*kernels), key=lambda d: -abs(d.after_ns - d.before_ns)),
-        facts=_facts(dict(old.facts), dict(new.facts), old.row, new.row),
+        facts=differences({**old.facts, **_sized(old.row)}, {**new.facts, **_sized(new.row)}),
         is_partial=reader.is_partial,
     )
 
@@ -123,13 +124,5 @@ def _mean(values: Float64) -> float:
     return float(values.mean()) if values.size else 0.0
 
 
-def _facts(
-    old: dict[str, object], new: dict[str, object], before: queries.JobRow, after: queries.JobRow
-) -> list[answers.FactChange]:
-    old = {**old, "command": before.command, "ranks": before.ranks, "nodes": before.nodes}
-    new = {**new, "command": after.command, "ranks": after.ranks, "nodes": after.nodes}
-    return [
-        answers.FactChange(name, str(old.get(name, "")), str(new.get(name, "")))
-        for name in sorted({**old, **new})
-        if old.get(name) != new.get(name)
-    ]
+def _sized(row: queries.JobRow) -> dict[str, object]:
+    return {"command": row.command, "ranks": row.ranks, "nodes": row.nodes}

@@ -22,7 +22,8 @@ class Kept:
         self._answers: OrderedDict[str, tuple[int, int, bytes]] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: str, stamp: int, make: Callable[[], bytes]) -> bytes:
+    def get(self, key: str, stamp: int, make: Callable[[], bytes]) -> tuple[bytes, float]:
+        """The answer and its age in seconds."""
         now_ns = time.monotonic_ns()
         with self._lock:
             found = self._answers.get(key)
@@ -31,7 +32,7 @@ class Kept:
                 age_ns = now_ns - made_ns
                 if age_ns < FRESH_NS or (old_stamp == stamp and age_ns < OLDEST_NS):
                     self._answers.move_to_end(key)
-                    return data
+                    return data, age_ns / 1e9
         data = make()
         with self._lock:
             self._drop(key)
@@ -39,7 +40,7 @@ class Kept:
             self._bytes += len(data)
             while len(self._answers) > ENTRIES or self._bytes > BYTES_LIMIT:
                 self._drop(next(iter(self._answers)))
-        return data
+        return data, 0.0
 
     def _drop(self, key: str) -> None:
         old = self._answers.pop(key, None)

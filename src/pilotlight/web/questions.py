@@ -18,8 +18,10 @@ from pilotlight.store.queries import Reader, Span
 from pilotlight.web import answers
 from pilotlight.web.compare import compare
 from pilotlight.web.fleet import fleet
-from pilotlight.web.jobs import heat, job_page
+from pilotlight.web.heat import heat
+from pilotlight.web.jobs import job_page
 from pilotlight.web.kept import Kept
+from pilotlight.web.progress import capture_detail
 from pilotlight.web.reply import number, optional_number, protected
 from pilotlight.web.table import MEDIA_TYPE
 
@@ -30,13 +32,15 @@ AHEAD_NS = 60_000_000_000
 
 @dataclass(frozen=True)
 class Question:
-    """`result` is None where the answer is an Arrow stream."""
+    """`result` is None where the answer is an Arrow stream. `is_kept`: it changes only when
+    batches come in, so that one answer does for all who ask meanwhile."""
 
     path: str
     what: str
     parameters: tuple[str, ...]
     result: Any
     ask: Callable[[Reader, Request], Any]
+    is_kept: bool = True
 
     @property
     def route(self) -> Route:
@@ -47,11 +51,13 @@ class Question:
                 found = self.ask(reader, request)
                 return found if isinstance(found, bytes) else msgspec.json.encode(found)
 
+            kind = MEDIA_TYPE if self.result is None else "application/json"
+            if not self.is_kept:
+                return Response(make(), media_type=kind)
             collector = request.app.state.collector
             key = f"{id(collector)} {reader.tenant} {request.url.path}?{request.url.query}"
-            data = _KEPT.get(key, collector.writer.taken.inserted_batches, make)
-            kind = MEDIA_TYPE if self.result is None else "application/json"
-            return Response(data, media_type=kind)
+            data, age_s = _KEPT.get(key, collector.writer.taken.inserted_batches, make)
+            return Response(data, media_type=kind, headers={"age": f"{age_s:.0f}"})
 
         def endpoint(request: Request) -> Response:
             return protected(handler, request)
@@ -87,6 +93,14 @@ QUESTIONS = (
             number(r, "last", 1),
             number(r, "columns", 500),
         ),
+    ),
+    Question(
+        "/api/capture",
+        "one capture: how far it has come, node by node",
+        ("id",),
+        answers.CaptureDetail,
+        lambda reader, r: capture_detail(reader, r.app.state.collector.desk, text(r, "id")),
+        is_kept=False,
     ),
     Question(
         "/api/compare",

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useSource } from "../data/load";
 import { colour, heatColour, isDark } from "../look/colours";
-import { duration } from "../look/format";
+import { UNKNOWN } from "../look/format";
 import { niceStep, useCanvas } from "./canvas";
 
 const LEFT = 46, BOTTOM = 22, TOP = 4;
@@ -44,9 +44,9 @@ function painted(cells: Cells, scale: [number, number], dark: boolean): HTMLCanv
   return canvas;
 }
 
-interface Properties { job: string; value: string; first: number; last: number; ranks: number; window: Window | null; onWindow(window: Window | null): void; rankLabel(rank: number): string; onOpen(rank: number, step: number): void; news: number }
+interface Properties { job: string; value: string; text(value: number): string; first: number; last: number; ranks: number; window: Window | null; onWindow(window: Window | null): void; rankLabel(rank: number): string; onOpen(rank: number, step: number): void; news: number }
 
-export function Heat({ job, value, first, last, ranks, window: given, onWindow, rankLabel, onOpen, news }: Properties) {
+export function Heat({ job, value, text, first, last, ranks, window: given, onWindow, rankLabel, onOpen, news }: Properties) {
   const source = useSource();
   const whole: Window = { first, last: Math.max(last, first + 1), top: 0, bottom: Math.max(ranks, 1) };
   const shown = given ?? whole;
@@ -60,7 +60,7 @@ export function Heat({ job, value, first, last, ranks, window: given, onWindow, 
   const columns = Math.max(1, Math.min(1200, whole.last - whole.first, Math.floor(500_000 / Math.max(ranks, 1))));
 
   const fetchCells = (low: number, high: number, wide: number): Promise<Cells> =>
-    source.table(`heat?job=${encodeURIComponent(job)}&value=${value}&first=${low}&last=${high}&columns=${wide}`).then((table) => {
+    source.table(`heat?job=${encodeURIComponent(job)}&value=${encodeURIComponent(value)}&first=${low}&last=${high}&columns=${wide}`).then((table) => {
       const values = table.numbers("value") as Float32Array;
       return { values, columns: wide, rows: Math.max(1, Math.round(values.length / wide)), first: low, last: low + Math.ceil((high - low) / wide) * wide };
     });
@@ -180,8 +180,8 @@ export function Heat({ job, value, first, last, ranks, window: given, onWindow, 
         onPointerUp={(event) => { const began = drag.current; drag.current = null; if (began && !began.moved) { const place = at(event.offsetX, event.offsetY); if (place.rank >= 0 && place.rank < ranks) onOpen(place.rank, place.step); } }}
         onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
-        {failure ? failure : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? duration(told.value) : "not measured"}</b>. Click to see this rank.</>
-          : <>From {duration(scale[0])} (<span class="swatch" style={{ background: `rgb(${heatColour(0.02, dark).join(",")})`, border: "1px solid var(--line)" }} />) to {duration(scale[1])} and more (<span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />). Wheel zooms, drag pans.</>}
+        {failure ? failure : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? text(told.value) : UNKNOWN}</b>. Click to see this rank.</>
+          : <>From {text(scale[0])} (<span class="swatch" style={{ background: `rgb(${heatColour(0.02, dark).join(",")})`, border: "1px solid var(--line)" }} />) to {text(scale[1])} and more (<span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />). Wheel zooms, drag pans.</>}
       </p>
     </div>
   );

@@ -4,7 +4,8 @@ import uPlot from "uplot";
 import { colour, onThemeChange } from "../look/colours";
 
 export interface Line { label: string; colour: string; values: (number | null)[]; fill?: boolean; width?: number }
-interface Properties { time_ns: number[]; lines: Line[]; height?: number; text(value: number): string; label: string; onZoom?: (fromNs: number, toNs: number) => void; marks?: { time_ns: number; text: string }[]; from_ns?: number; to_ns?: number; min?: number | null; max?: number | null }
+export interface Mark { time_ns: number; text: string; isLoud: boolean }
+interface Properties { time_ns: number[]; lines: Line[]; height?: number; text(value: number): string; label: string; onZoom?: (fromNs: number, toNs: number) => void; marks?: Mark[]; from_ns?: number; to_ns?: number; min?: number | null; max?: number | null }
 
 export function Series({ time_ns, lines, height = 200, text, label, onZoom, marks = [], from_ns, to_ns, min = 0, max = null }: Properties) {
   const box = useRef<HTMLDivElement>(null);
@@ -33,7 +34,11 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
             ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, value: number | null) => (value === null ? "–" : text(value)),
           })),
         ],
+        ...(marks.length ? { padding: [26, null, null, null] as [number, null, null, null] } : {}),
         hooks: {
+          // Without a hand on the chart the legend tells the latest.
+          setCursor: [(self: uPlot) => { if (self.cursor.idx === null || self.cursor.idx === undefined) self.setLegend({ idx: time_ns.length - 1 }, false); }],
+          ready: [(self: uPlot) => self.setLegend({ idx: time_ns.length - 1 }, false)],
           setSelect: [(self: uPlot) => {
             if (self.select.width > 4) zoom.current?.(self.posToVal(self.select.left, "x") * 1e9, self.posToVal(self.select.left + self.select.width, "x") * 1e9);
             self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
@@ -41,14 +46,23 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
           draw: [(self: uPlot) => {
             const { ctx, bbox } = self;
             ctx.save();
-            ctx.fillStyle = colour("accent");
+            ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+            ctx.textBaseline = "bottom";
+            const free = [-Infinity, -Infinity];
             for (const mark of marks) {
               const x = self.valToPos(mark.time_ns / 1e9, "x", true);
               if (x < bbox.left || x > bbox.left + bbox.width) continue;
+              ctx.fillStyle = colour(mark.isLoud ? "accent" : "quiet");
               ctx.globalAlpha = 0.6;
               ctx.fillRect(x, bbox.top, devicePixelRatio, bbox.height);
               ctx.globalAlpha = 1;
               ctx.beginPath(); ctx.moveTo(x - 5, bbox.top); ctx.lineTo(x + 5, bbox.top); ctx.lineTo(x, bbox.top + 8); ctx.fill();
+              // Two lines of words; where both are taken the mark stands without its own.
+              const wide = ctx.measureText(mark.text).width, left = Math.min(x, bbox.left + bbox.width - wide);
+              const row = free.findIndex((end) => left > end);
+              if (row < 0) continue;
+              ctx.fillText(mark.text, left, bbox.top - row * 12 * devicePixelRatio - 1);
+              free[row] = left + wide + 6;
             }
             ctx.restore();
           }],

@@ -36,7 +36,7 @@ export const useData = <T>(path: string | null, news = 0): Loaded<T> & { partial
 
 export const useAnswer = <T>(path: string | null, news = 0): Loaded<T> => useLoaded<T>(path, (source) => source.json<T>(path ?? ""), news);
 
-// Counts up whenever the server says that there is news: not more often than every few seconds.
+// Counts up whenever the server says that there is news: at once, then not more often than every few seconds.
 export function useNews(everyMs = 5000): number {
   const source = useSource();
   const [news, setNews] = useState(0);
@@ -44,8 +44,10 @@ export function useNews(everyMs = 5000): number {
     if (!source.served || typeof EventSource === "undefined") return undefined;
     const events = new EventSource("api/live");
     let waiting: ReturnType<typeof setTimeout> | undefined;
+    let last = -Infinity;
     events.addEventListener("news", () => {
-      if (waiting === undefined && !document.hidden) waiting = setTimeout(() => { waiting = undefined; setNews((old) => old + 1); }, everyMs);
+      if (waiting !== undefined || document.hidden) return;
+      waiting = setTimeout(() => { waiting = undefined; last = performance.now(); setNews((old) => old + 1); }, Math.max(0, last + everyMs - performance.now()));
     });
     return () => { events.close(); clearTimeout(waiting); };
   }, [source]);

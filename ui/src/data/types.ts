@@ -34,11 +34,25 @@ export interface Attempt {
   exit_code: number;
 }
 
+export interface AttemptChange {
+  attempt: number;
+  name: string;
+  before: string;
+  after: string;
+}
+
 export interface Breakdown {
   period_ns: number;
   time_ns: number[];
   total_ns: number[];
   parts_ns: Record<string, number[]>;
+}
+
+export interface CaptureDetail {
+  now_ns: number;
+  row: CaptureRow;
+  is_open: boolean;
+  nodes: CapturedNode[];
 }
 
 export interface CaptureRow {
@@ -58,6 +72,14 @@ export interface CaptureRow {
   updated_ns: number;
   expires_ns: number;
   files: number;
+  bytes: number;
+}
+
+export interface CapturedNode {
+  node: string;
+  ranks: number[];
+  state: string;
+  why: string;
   bytes: number;
 }
 
@@ -261,6 +283,7 @@ export interface Job {
   ranks: RankRow[];
   findings: FindingRow[];
   events: Event[];
+  changes: AttemptChange[];
   is_partial: boolean;
 }
 

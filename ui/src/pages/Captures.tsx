@@ -1,59 +1,145 @@
-// Captures: take one, see how it goes, open it.
-import { useState } from "preact/hooks";
-import { useAddress, write } from "../data/address";
-import { useData, useNews, useSource } from "../data/load";
-import type { CaptureRow, JobRow } from "../data/types";
+// Captures: take one, see how it goes, open it, let it go.
+import { useEffect, useState } from "preact/hooks";
+import { go, remember, useAddress, write } from "../data/address";
+import { useAnswer, useData, useNews, useSource } from "../data/load";
+import type { CaptureDetail, CapturedNode, CaptureRow, JobRow } from "../data/types";
 import { ago, clock, count, duration, plural, size } from "../look/format";
-import { Empty, Failed, Field, Table, Waiting } from "../parts/parts";
+import { Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
 
-export function CapturesPage() {
+const LOOK_MS = 1000;
+
+// "0-3, 7" as numbers; null for what is none of it.
+export function ranksOf(text: string): number[] | null {
+  const ranks: number[] = [];
+  for (const part of text.split(/[\s,]+/).filter(Boolean)) {
+    const [, first, last = first] = /^(\d{1,7})(?:-(\d{1,7}))?$/.exec(part) ?? [];
+    if (first === undefined || Number(last) < Number(first) || Number(last) - Number(first) > 100_000) return null;
+    for (let rank = Number(first); rank <= Number(last); rank++) ranks.push(rank);
+  }
+  return ranks;
+}
+
+// Neighbours together: 0-3, 7.
+export function ranksText(ranks: number[]): string {
+  const parts: string[] = [];
+  for (let i = 0; i < ranks.length; i++) {
+    let end = i;
+    while (ranks[end + 1] === ranks[end]! + 1) end++;
+    parts.push(end > i ? `${ranks[i]}–${ranks[end]}` : String(ranks[i]));
+    i = end;
+  }
+  return parts.join(", ");
+}
+
+export function CapturesPage({ id }: { id: string }) {
+  return id ? <OneCapture key={id} id={id} /> : <AllCaptures />;
+}
+
+const stateOf = (row: CaptureRow, now: number): string => (row.state === "requested" ? (now - row.requested_ns < 180e9 ? "on the way" : "given up") : row.state);
+
+function AllCaptures() {
   const { query } = useAddress();
   const news = useNews(2000);
   const only = query["job"] ?? "";
+  const [text, setText] = useState(query["q"] ?? "");
   const { value: rows, failure, again } = useData<CaptureRow[]>(`v1/captures?limit=500${only ? `&job=${encodeURIComponent(only)}` : ""}`, news);
   const now = Date.now() * 1e6;
   if (failure) return <Failed failure={failure} again={again} />;
-  const busy = rows?.filter((row) => !["done", "failed", "expired"].includes(row.state)).length ?? 0;
+  const under = rows?.filter((row) => stateOf(row, now) === "on the way").length ?? 0;
+  const failed = rows?.filter((row) => row.state === "failed").length ?? 0;
+  const wanted = text.trim().toLowerCase();
+  const shown = rows?.filter((row) => !wanted || [row.id, row.job, row.reason, row.asked_by, row.problem, row.state].some((each) => each.toLowerCase().includes(wanted))) ?? [];
   return (
     <>
-      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows ? `${plural(rows.length, "capture")}${busy ? `, ${busy} on the way` : ""}` : "Asking the store …"}</h1></header>
-      <Ask only={only} rank={query["rank"] ?? ""} done={again} />
+      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1></header>
+      <Ask only={only} rank={query["rank"] ?? ""} />
       {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="No capture yet" command={`pilotlight capture ${only || "JOB"} --steps 3 --ranks all`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
-        : <Table rows={rows} limit={100} label="captures" columns={[
-          { title: "capture", isText: true, cell: (row) => (row.files > 0 ? <a href={write(["trace", row.id])}>{row.id}</a> : row.id), sort: (row) => row.id },
-          { title: "job", isText: true, cell: (row) => <a href={write(["job", row.job])}>{row.job}</a>, sort: (row) => row.job },
-          { title: "asked", cell: (row) => <span title={clock(row.requested_ns)}>{ago(row.requested_ns, now)}</span>, sort: (row) => row.requested_ns },
-          { title: "by", isText: true, cell: (row) => `${row.asked_by || "a rule"}: ${row.reason}` },
-          { title: "state", isText: true, cell: (row) => <>{row.state}{row.problem && <span class="partial">: {row.problem}</span>}</>, sort: (row) => row.state },
-          { title: "ranks", cell: (row) => `${count(row.files)} of ${row.ranks.length ? count(row.ranks.length) : "all"}` },
-          { title: "covers", cell: (row) => duration(row.to_ns - row.from_ns) }, { title: "size", cell: (row) => size(row.bytes), sort: (row) => row.bytes },
-          { title: "expires", cell: (row) => (row.expires_ns ? (row.expires_ns > now ? `in ${duration(row.expires_ns - now)}` : "now") : "never") }]} />}
+        : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} />{only && <a href={write(["captures"])}>of all jobs</a>}</div>
+          <Table rows={shown} limit={100} label="captures" empty="No capture fits." columns={[
+            { title: "capture", isText: true, cell: (row) => <a href={write(["captures", row.id])}>{row.id}</a>, sort: (row) => row.id },
+            { title: "job", isText: true, cell: (row) => <a href={write(["job", row.job])}>{row.job}</a>, sort: (row) => row.job },
+            { title: "asked", cell: (row) => <span title={clock(row.requested_ns)}>{ago(row.requested_ns, now)}</span>, sort: (row) => row.requested_ns },
+            { title: "by", isText: true, cell: (row) => `${row.asked_by || "a rule"}: ${row.reason}` },
+            { title: "state", isText: true, cell: (row) => <>{stateOf(row, now)}{row.problem && <span class="partial">: {row.problem}</span>}</>, sort: (row) => row.state },
+            { title: "nodes", cell: (row) => `${count(row.files)} of ${count(row.nodes.length)}` },
+            { title: "covers", cell: (row) => duration(row.to_ns - row.from_ns) }, { title: "size", cell: (row) => size(row.bytes), sort: (row) => row.bytes },
+            { title: "expires", cell: (row) => (row.state === "expired" ? "has expired" : row.expires_ns ? (row.expires_ns > now ? `in ${duration(row.expires_ns - now)}` : "now") : "never") },
+            { title: "", isText: true, cell: (row) => (row.files > 0 && row.state !== "expired" ? <a href={write(["trace", row.id, "timeline"])}>timeline</a> : "") }]} /></>}
     </>
   );
 }
 
-function Ask({ only, rank, done }: { only: string; rank: string; done(): void }) {
+const WORDS: Record<string, string> = { waiting: "the agent has not asked for work yet", asked: "the agent is collecting it", stored: "stored", expired: "its files have expired" };
+
+function sentence({ row, is_open, nodes }: CaptureDetail): string {
+  const [stored, failed] = ["stored", "failed"].map((state) => nodes.filter((node) => node.state === state).length) as [number, number];
+  if (row.state === "expired") return "This capture has expired: its files are gone.";
+  if (is_open) return `On the way: ${stored} of ${plural(nodes.length, "node")} stored${failed ? `, ${failed} failed` : ""}.`;
+  if (!failed) return `Stored: ${duration(row.to_ns - row.from_ns)} of ${plural(row.ranks.length, "rank")} on ${plural(nodes.length, "node")}.`;
+  return stored ? `Partial: ${failed} of ${plural(nodes.length, "node")} could not give it.` : "Failed: no node could give it.";
+}
+
+function OneCapture({ id }: { id: string }) {
+  const source = useSource();
+  const [turn, setTurn] = useState(0);
+  const { value: capture, failure, again } = useAnswer<CaptureDetail>(`capture?id=${encodeURIComponent(id)}`, turn);
+  const [told, setTold] = useState("");
+  useEffect(() => {
+    if (!capture?.is_open) return undefined;
+    const timer = setTimeout(() => setTurn((old) => old + 1), LOOK_MS);
+    return () => clearTimeout(timer);
+  }, [capture]);
+  if (failure) return <Failed failure={failure} again={again} />;
+  if (!capture) return <Waiting height={260} />;
+  const { row, nodes } = capture;
+  const expire = async () => {
+    try { await source.post("v1/captures/expire", { id }); setTold(""); again(); } catch (error) { setTold(`not removed: ${(error as Error).message}`); }
+  };
+  const open = nodes.some((node) => node.state === "stored" && node.bytes > 0);
+  return (
+    <>
+      <header><p class="about"><a href={write(["captures"])}>captures</a> · {id} · of <a href={write(["job", row.job])}>{row.job}</a> · asked by {row.asked_by || "a rule"} ({row.reason}) {ago(row.requested_ns, capture.now_ns)}</p><h1 aria-live="polite">{sentence(capture)}</h1></header>
+      <p class="tools">
+        {open && <><a class="button" href={write(["trace", id])}>what is wrong in it</a><a class="button" href={write(["trace", id, "timeline"])}>timeline</a><a class="button" href={write(["trace", id, "flame"])}>flame graph</a></>}
+        {!capture.is_open && row.state !== "expired" && <button type="button" onClick={() => void expire()}>remove its files now</button>}
+        <span class="quiet">{size(nodes.reduce((sum, node) => sum + node.bytes, 0))}; {clock(row.from_ns)} to {clock(row.to_ns).slice(11)}{row.state !== "expired" && row.expires_ns ? `; expires in ${duration(row.expires_ns - capture.now_ns)}` : ""}</span>
+        <span class="partial" role="alert">{told}</span>
+      </p>
+      <Table title="Node by node" rows={nodes} limit={200} columns={[
+        { title: "node", isText: true, cell: (node: CapturedNode) => node.node, sort: (node) => node.node },
+        { title: "ranks", isText: true, cell: (node) => ranksText(node.ranks) || "–" },
+        { title: "state", isText: true, cell: (node) => (node.state === "failed" ? <span class="partial">failed: {node.why}</span> : WORDS[node.state] ?? node.state), sort: (node) => node.state },
+        { title: "size", cell: (node) => (node.bytes ? size(node.bytes) : "–"), sort: (node) => node.bytes },
+        { title: "", isText: true, cell: (node) => (node.state === "stored" && node.bytes ? <a href={source.href(`v1/captures/file?id=${encodeURIComponent(id)}&name=${encodeURIComponent(node.node)}.tar.zst`)} download>download</a> : "") }]} />
+    </>
+  );
+}
+
+function Ask({ only, rank }: { only: string; rank: string }) {
   const source = useSource();
   const { value: jobs } = useData<JobRow[]>("v1/jobs?since=7d&limit=1000");
   const [job, setJob] = useState(only);
   const [ranks, setRanks] = useState(rank);
   const [seconds, setSeconds] = useState("30");
+  const [steps, setSteps] = useState("0");
   const [told, setTold] = useState("");
   const ask = async (event: Event) => {
     event.preventDefault();
+    const wanted = ranksOf(ranks);
+    if (wanted === null) { setTold("not taken: ranks are numbers, as in 0-3, 7"); return; }
     setTold("asking …");
     try {
-      await source.post("v1/captures", { job, ranks: (ranks.match(/[0-9]+/g) ?? []).map(Number), seconds: Number(seconds) });
-      setTold("asked: the agents take it with their next message");
-      done();
+      const { data } = await source.post<{ data: { id: string } }>("v1/captures", { job, ranks: wanted, seconds: Number(seconds), steps: Number(steps) });
+      go(["captures", data.id]);
     } catch (error) { setTold(`not taken: ${(error as Error).message}`); }
   };
   const running = jobs?.filter((row) => row.state === "running") ?? [];
   return (
     <form class="tools" onSubmit={(event) => void ask(event)} aria-label="take a capture">
       <Field label="job"><select value={job} required onChange={(event) => setJob((event.target as HTMLSelectElement).value)}><option value="">choose a running job …</option>{running.map((row) => <option value={row.job}>{row.job}</option>)}</select></Field>
-      <Field label="ranks"><input value={ranks} size={10} pattern="[0-9, ]*" placeholder="all" onInput={(event) => setRanks((event.target as HTMLInputElement).value)} /></Field>
+      <Field label="ranks"><input value={ranks} size={10} placeholder="all" onInput={(event) => setRanks((event.target as HTMLInputElement).value)} /></Field>
       <Field label="the last"><select value={seconds} onChange={(event) => setSeconds((event.target as HTMLSelectElement).value)}>{["10", "30", "60", "120"].map((value) => <option value={value}>{value} s</option>)}</select></Field>
+      <Field label="and trace"><select value={steps} onChange={(event) => setSteps((event.target as HTMLSelectElement).value)}><option value="0">no step</option>{["1", "3", "10"].map((value) => <option value={value}>the next {plural(Number(value), "step")}</option>)}</select></Field>
       <button type="submit" disabled={!job}>take a capture</button>
       <span class="quiet" aria-live="polite">{told}</span>
     </form>

@@ -1,0 +1,79 @@
+"""How far a capture has come, node by node, and why one of them has nothing to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pilotlight.collector.captures import Capture, CaptureDesk
+from pilotlight.errors import NotFound
+from pilotlight.store import queries
+from pilotlight.store.queries import CaptureRow, Reader
+from pilotlight.web import answers
+
+ARCHIVE = ".tar.zst"
+FORGOTTEN = "the collector was started anew before it answered"
+
+_RANKS = """
+SELECT node, groupUniqArray(rank) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String}
+  AND attempt = {attempt:Int32} AND rank >= 0 GROUP BY node
+"""
+
+
+def capture_detail(reader: Reader, desk: CaptureDesk, id: str) -> answers.CaptureDetail:
+    row = next((row for row in queries.captures(reader, limit=5000) if row.id == id), None)
+    if row is None:
+        raise NotFound(f"no capture {id[:60]!r}")
+    waited_for = desk.waited_for(reader.tenant, id)
+    if waited_for is not None:
+        nodes = open_nodes(waited_for)
+    else:
+        asked = {
+            str(node): sorted(set(ranks) & set(row.ranks) if row.ranks else ranks)
+            for node, ranks in reader.select(_RANKS, job=row.job, attempt=row.attempt)
+        }
+        sizes = {name.removesuffix(ARCHIVE): size for name, size in desk.files(id)}
+        nodes = settled_nodes(row, asked, sizes)
+    return answers.CaptureDetail(reader.now_ns, row, waited_for is not None, nodes)
+
+
+def open_nodes(capture: Capture) -> list[answers.CapturedNode]:
+    made = []
+    for agent, (node, ranks) in sorted(capture.agents.items(), key=lambda item: item[1]):
+        why = capture.problems.get(node, "")
+        state = "asked" if agent in capture.handed else "waiting"
+        state = "stored" if agent in capture.got else "failed" if why else state
+        size = capture.got.get(agent, 0)
+        made.append(answers.CapturedNode(node, list(ranks), state, why, size))
+    return made
+
+
+def settled_nodes(
+    row: CaptureRow, ranks: Mapping[str, list[int]], sizes: Mapping[str, int]
+) -> list[answers.CapturedNode]:
+    problems = problems_of(row)
+    made = []
+    for node in row.nodes:
+        why = problems.get(node, "")
+        state = "failed" if why else "stored"
+        if row.state == "expired":
+            state = "expired"
+        elif row.state == "requested":
+            state, why = "failed", FORGOTTEN
+        mine = ranks.get(node, [])
+        made.append(answers.CapturedNode(node, mine, state, why, sizes.get(node, 0)))
+    return made
+
+
+def problems_of(row: CaptureRow) -> dict[str, str]:
+    """By node; the row has them as `node: why; node: why`, and a reason may hold both signs."""
+    found: dict[str, str] = {}
+    places = sorted(
+        (place, node)
+        for node in row.nodes
+        if (place := f"; {row.problem}".find(f"; {node}: ")) >= 0
+    )
+    for number, (place, node) in enumerate(places):
+        begin = place + len(node) + 2
+        end = places[number + 1][0] - 2 if number + 1 < len(places) else len(row.problem)
+        found[node] = row.problem[begin:end]
+    return found

@@ -1,0 +1,16 @@
+// What every view of a job is given: the job, the time that is looked at, and a count of news.
+import type { ComponentChildren } from "preact";
+import { change, useAddress } from "../../data/address";
+import type { Job } from "../../data/types";
+import { clock } from "../../look/format";
+
+export interface Range { from: number; to: number }
+export interface Part { job: Job; range: Range; news: number }
+
+export const spanOf = (range: Range): string => `from_ns=${Math.round(range.from)}&to_ns=${Math.round(range.to)}`;
+export const zoomTo = (from: number, to: number): void => change({ from: Math.round(from), to: Math.round(to) });
+
+export function Zoomed({ range, children }: { range: Range; children?: ComponentChildren }) {
+  const { query } = useAddress();
+  return <>{query["from"] && <span class="quiet">{clock(range.from)} to {clock(range.to).slice(11)} <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button></span>}{children}</>;
+}
