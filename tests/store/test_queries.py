@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.store.conftest import JOB, WINDOWS
 
-from pilotlight.errors import NotFound
+from pilotlight.errors import NotFound, UsageError
 from pilotlight.simulate.fleet import rank_steps
 from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span, last
@@ -54,7 +55,10 @@ def test_rollups_of_every_level_have_the_same_sums_as_the_steps(reader: Reader) 
     (raw,) = reader.select(
         "SELECT count(), sum(duration_ns), sum(compute_ns) FROM steps WHERE tenant = 'default'"
     )
-    for table in ("steps_10s", "steps_5m", "steps_1h", "steps_1d", "job_steps_10s", "job_steps_5m"):
+    for table in (
+        "steps_10s", "steps_5m", "steps_1h", "steps_1d", "job_steps_10s", "job_steps_5m",
+        "job_steps_1h", "job_steps_1d", "job_totals",
+    ):  # fmt: skip
         (rolled,) = reader.select(
             f"SELECT sum(s.count), sum(s.total_ns), sum(s.compute_ns) FROM {table} AS s "
             "WHERE tenant = 'default'"
@@ -145,3 +149,68 @@ def test_a_tenant_sees_its_own_rows_alone(filled: Store) -> None:
     assert len(queries.agents(other)) == 1
     assert queries.jobs(Reader(filled, "nobody"), hour()) == []
     assert queries.findings(other) == [] and queries.captures(other) == []
+
+
+@pytest.mark.parametrize("value", ["longest", "wait"])
+@pytest.mark.parametrize("columns", [120, 13, 1])
+def test_the_map_has_the_steps_of_every_rank(reader: Reader, value: str, columns: int) -> None:
+    """120 steps: one a column, blocks of four in columns of ten, blocks of 64 in one column."""
+    detail = queries.job(reader, "train-7b")
+    first, last_step = detail.first_step, detail.last_step + 1
+    found = queries.step_map(reader, "train-7b", 0, value, first, last_step, columns)
+    assert found.cells.shape == (8, columns) and found.block <= found.width
+    rows = reader.select(
+        "SELECT rank, max(duration_ns), avg(wait_ns), sum(wait_ns) FROM steps "
+        "WHERE tenant = 'default' GROUP BY rank ORDER BY rank"
+    )
+    for rank, longest, mean, _ in rows:
+        known = found.cells[rank][~np.isnan(found.cells[rank])]
+        if value == "longest":
+            assert known.max() == pytest.approx(longest, rel=1e-6)
+        else:
+            assert known.mean() == pytest.approx(mean, rel=0.05)
+
+
+def test_a_map_of_a_part_reads_that_part_alone(reader: Reader) -> None:
+    detail = queries.job(reader, "train-7b")
+    found = queries.step_map(
+        reader, "train-7b", 0, "longest", detail.first_step + 3, detail.first_step + 8, 5
+    )
+    (rows,) = reader.select(
+        "SELECT groupArray(duration_ns) FROM (SELECT duration_ns FROM steps WHERE rank = 2 "
+        "AND tenant = 'default' AND step >= {a:Int64} AND step < {b:Int64} ORDER BY step)",
+        a=detail.first_step + 3,
+        b=detail.first_step + 8,
+    )
+    assert found.cells[2].tolist() == pytest.approx(list(rows[0]), rel=1e-6)
+
+
+def test_a_map_of_nothing_is_empty_and_a_wrong_one_is_refused(reader: Reader) -> None:
+    assert queries.step_map(reader, "nothing", 0, "wait", 0, 9, 3).cells.shape == (0, 3)
+    for wrong in (("wait", 5, 5, 3), ("wait", 0, 9, 0), ("height", 0, 9, 3)):
+        with pytest.raises(UsageError):
+            queries.step_map(reader, "train-7b", 0, *wrong)
+
+
+def test_a_trend_has_the_means_and_the_parts_of_the_steps(reader: Reader) -> None:
+    (trend,) = queries.trends(reader, hour(), 24).values()
+    (raw,) = reader.select(
+        "SELECT avg(duration_ns), sum(duration_ns), sum(compute_ns) FROM steps "
+        "WHERE tenant = 'default'"
+    )
+    known = [value for value in trend.mean_ns if value is not None]
+    assert len(trend.mean_ns) == 24 and known
+    assert sum(known) / len(known) == pytest.approx(raw[0], rel=0.02)
+    assert (trend.total_ns, trend.parts_ns["compute"]) == (raw[1], raw[2])
+
+
+def test_the_newest_counters_of_every_gpu_are_at_hand(reader: Reader) -> None:
+    found = queries.gpus_now(reader, hour().to_ns)
+    assert [(gpu.node, gpu.gpu) for gpu in found] == [
+        (f"node{node:04d}", gpu) for node in range(2) for gpu in range(4)
+    ]
+    (newest,) = reader.select(
+        "SELECT argMax(sum / count, time_ns) FROM counters WHERE node = 'node0001' AND gpu = 3 "
+        "AND name = 'gpu.power_w' AND tenant = 'default'"
+    )
+    assert found[-1].counters["gpu.power_w"] == pytest.approx(newest[0])

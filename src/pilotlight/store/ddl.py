@@ -26,7 +26,7 @@ def statements(cluster: str, keep_days: Mapping[str, int]) -> Iterator[str]:
     if cluster and not _NAME.fullmatch(cluster):
         raise UsageError(f"cluster {cluster!r:.40}: a name has letters, digits and _ only")
     for table in TABLES.values():
-        yield from _table(table, cluster, keep_days.get(table.name, table.keep_days))
+        yield from create_table(table, cluster, keep_days.get(table.name))
     for rollup in ROLLUPS:
         yield _view(rollup, cluster)
 
@@ -43,7 +43,8 @@ def local_name(table: str, cluster: str) -> str:
     return f"{table}_local" if cluster else table
 
 
-def _table(table: StoredTable, cluster: str, days: int) -> Iterator[str]:
+def create_table(table: StoredTable, cluster: str, keep_days: int | None = None) -> Iterator[str]:
+    """Two statements on a cluster; `keep_days` where it differs from the schema's."""
     columns = ", ".join(f"`{name}` {kind}" for name, kind in table.columns)
     on_cluster = f" ON CLUSTER {cluster}" if cluster else ""
     local = local_name(table.name, cluster)
@@ -51,14 +52,16 @@ def _table(table: StoredTable, cluster: str, days: int) -> Iterator[str]:
     engine = table.engine
     if cluster:
         engine = f"Replicated{engine}"
-        place = "'/clickhouse/tables/{shard}/{database}/{table}'"
+        # By the table's own number: a table that a migration renamed keeps its place.
+        place = "'/clickhouse/tables/{uuid}/{shard}'"
         arguments = [place, "'{replica}'", *arguments]
     text = f"CREATE TABLE IF NOT EXISTS {local}{on_cluster} ({columns}) ENGINE = {engine}"
     text += f"({', '.join(arguments)})"
     if table.partition:
         text += f" PARTITION BY {table.partition}(toDateTime(intDiv({table.time}, 1000000000)))"
-    text += f" ORDER BY ({', '.join(f'`{name}`' for name in table.order)})"
-    leaves = ttl(table, days)
+    order = (f"`{one}`" if one.isidentifier() else one for one in table.order)
+    text += f" ORDER BY ({', '.join(order)})"
+    leaves = ttl(table, table.keep_days if keep_days is None else keep_days)
     if leaves:
         text += f" TTL {leaves}"
     yield f"{text} SETTINGS {_REPLICATED_SETTINGS if cluster else _SINGLE_SETTINGS}"

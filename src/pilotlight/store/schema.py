@@ -1,7 +1,9 @@
 """The tables of the store as data: what docs/store.md says, for the writer and for readers.
 
 All times are nanoseconds since 1970 on the collector's clock. A name that ends in `_10s`, `_5m`,
-`_1h` or `_1d` is a rollup, kept up to date by the engine itself.
+`_1h`, `_1d`, `_x4` to `_x256`, `_totals` or `_latest` is a rollup, kept up to date by the engine
+itself. An order with a stretch of time in it lays the places of a stretch side by side: a minute of
+all ranks is a few blocks on the disk, and so is an hour of one rank.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from types import MappingProxyType
 
 from pilotlight.ship.wire import PARTS as PARTS
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _ID = "LowCardinality(String)"
 _TIME = "Int64 CODEC(DoubleDelta, ZSTD(1))"
 _SPAN = "Int64 CODEC(T64, ZSTD(1))"
@@ -29,7 +31,8 @@ _FMAX = "SimpleAggregateFunction(max, Float64) CODEC(ZSTD(1))"
 
 @dataclass(frozen=True)
 class StoredTable:
-    """`engine` without arguments of replication; `time` is what rows age and are divided by."""
+    """`engine` without arguments of replication; `time` is what rows age and are divided by;
+    `order` has columns and expressions."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -87,7 +90,15 @@ def _columns(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, kinds[kind]) for name, kind in pairs)
 
 
+def _stretch(column: str, seconds: int) -> str:
+    return f"intDiv({column}, {seconds * 10**9})"
+
+
+BLOCKS: Mapping[int, int] = MappingProxyType({4: 14, 16: 60, 64: 120, 256: 400})
+"""Steps of a rank added up to blocks of so many, kept so many days: for the map of all ranks."""
+
 _WHO = "tenant id, job id, attempt i32"
+_PLACED = ("tenant", "name")
 _PARTS = ", ".join(f"{part} span" for part in PARTS)
 _PART_SUMS = ", ".join(f"{part} sum" for part in PARTS)
 _STEP_SUMS = f"count add, total_ns sum, min_ns min, max_ns max, {_PART_SUMS}"
@@ -102,9 +113,23 @@ _LIST = (
             f"{_WHO}, node id, rank i32, step i64, start_ns time, duration_ns span, {_PARTS}, "
             "wait_ns span, known u16"
         ),
-        ("tenant", "job", "rank", "start_ns"),
+        ("tenant", "job", _stretch("start_ns", 60), "rank", "start_ns"),
         time="start_ns",
         keep_days=14,
+    ),
+    *(
+        StoredTable(
+            f"steps_x{steps}",
+            _columns(
+                f"{_WHO}, rank i32, block i64, time_ns time, count add, wait_ns sum, max_ns max"
+            ),
+            ("tenant", "job", "attempt", "block", "rank", "time_ns"),
+            engine="AggregatingMergeTree",
+            time="time_ns",
+            partition="toYYYYMM",
+            keep_days=days,
+        )
+        for steps, days in BLOCKS.items()
     ),
     *(
         StoredTable(
@@ -136,16 +161,30 @@ _LIST = (
         for name, partition, days in (
             ("10s", "toYYYYMMDD", 14),
             ("5m", "toYYYYMM", 400),
+            ("1h", "toYYYYMM", 400),
+            ("1d", "toYYYYMM", 800),
         )
     ),
     StoredTable(
-        "step_histogram_5m",
-        _columns(f"{_WHO}, time_ns time, bucket u16, count add"),
-        ("tenant", "job", "attempt", "time_ns", "bucket"),
+        "job_totals",
+        _columns(f"{_WHO}, {_STEP_SUMS}, first_step min, last_step max, first_ns min, last_ns max"),
+        ("tenant", "job", "attempt"),
         engine="AggregatingMergeTree",
-        time="time_ns",
-        partition="toYYYYMM",
-        keep_days=400,
+        time="last_ns",
+        partition="",
+        keep_days=800,
+    ),
+    *(
+        StoredTable(
+            f"step_histogram_{name}",
+            _columns(f"{_WHO}, time_ns time, bucket u16, count add"),
+            ("tenant", "job", "attempt", "time_ns", "bucket"),
+            engine="AggregatingMergeTree",
+            time="time_ns",
+            partition="toYYYYMM",
+            keep_days=days,
+        )
+        for name, days in (("5m", 400), ("1d", 800))
     ),
     StoredTable(
         "windows",
@@ -203,18 +242,28 @@ _LIST = (
             f"{_WHO}, node id, rank i32, gpu i32, time_ns time, name id, "
             "count count, sum f64, min f64, max f64, last f64"
         ),
-        ("tenant", "node", "gpu", "name", "time_ns", "job", "rank"),
+        (*_PLACED, _stretch("time_ns", 3600), "node", "gpu", "rank", "time_ns", "job"),
         time="time_ns",
         keep_days=14,
     ),
     StoredTable(
         "counters_5m",
         _columns(f"{_WHO}, node id, rank i32, gpu i32, time_ns time, name id, {_COUNTER_SUMS}"),
-        ("tenant", "node", "gpu", "name", "time_ns", "job", "rank", "attempt"),
+        (*_PLACED, _stretch("time_ns", 86_400), "node", "gpu", "rank", "time_ns", "job", "attempt"),
         engine="AggregatingMergeTree",
         time="time_ns",
         partition="toYYYYMM",
         keep_days=400,
+    ),
+    StoredTable(
+        "counters_latest",
+        _columns("tenant id, node id, gpu i32, name id, time_ns time, mean f64, min f64, max f64"),
+        ("tenant", "node", "gpu", "name"),
+        engine="ReplacingMergeTree",
+        version="time_ns",
+        time="time_ns",
+        partition="",
+        keep_days=30,
     ),
     StoredTable(
         "names",
@@ -371,11 +420,46 @@ ROLLUPS: tuple[Rollup, ...] = (
     _step_rollup(
         "job_steps_10s", "job_steps_5m", "tenant, job, attempt", "{source}.time_ns", _OF_SUMS
     ),
+    *(
+        _step_rollup(source, target, "tenant, job, attempt", "{source}.time_ns", _OF_SUMS)
+        for source, target in (("job_steps_5m", "job_steps_1h"), ("job_steps_1h", "job_steps_1d"))
+    ),
+    Rollup(
+        "steps",
+        "job_totals",
+        f"SELECT tenant, job, attempt, {_OF_STEPS}, {_STEP_PARTS}, min(step) AS first_step, "
+        "max(step) AS last_step, min(start_ns) AS first_ns, max(start_ns + duration_ns) AS last_ns "
+        "FROM {source} GROUP BY tenant, job, attempt",
+    ),
+    Rollup(
+        "steps",
+        "steps_x4",
+        "SELECT tenant, job, attempt, rank, intDiv(step, 4) AS block, "
+        f"{_window('start_ns', '1d')}, count() AS count, sum({{source}}.wait_ns) AS wait_ns, "
+        "max(duration_ns) AS max_ns FROM {source} "
+        "GROUP BY tenant, job, attempt, rank, block, time_ns",
+    ),
+    *(
+        Rollup(
+            f"steps_x{steps}",
+            f"steps_x{4 * steps}",
+            "SELECT tenant, job, attempt, rank, intDiv({source}.block, 4) AS block, time_ns, "
+            "sum(count) AS count, sum(wait_ns) AS wait_ns, max(max_ns) AS max_ns FROM {source} "
+            "GROUP BY tenant, job, attempt, rank, block, time_ns",
+        )
+        for steps in (4, 16, 64)
+    ),
     Rollup(
         "steps",
         "step_histogram_5m",
         f"SELECT tenant, job, attempt, {_window('start_ns', '5m')}, {_BUCKET} AS bucket, "
         "count() AS count FROM {source} GROUP BY tenant, job, attempt, time_ns, bucket",
+    ),
+    Rollup(
+        "step_histogram_5m",
+        "step_histogram_1d",
+        f"SELECT tenant, job, attempt, {_window('{source}.time_ns', '1d')}, bucket, "
+        "sum(count) AS count FROM {source} GROUP BY tenant, job, attempt, time_ns, bucket",
     ),
     *(
         Rollup(
@@ -402,5 +486,14 @@ ROLLUPS: tuple[Rollup, ...] = (
         "name, sum({source}.count) AS count, sum({source}.sum) AS sum, min({source}.min) AS min, "
         "max({source}.max) AS max FROM {source} "
         "GROUP BY tenant, job, attempt, node, rank, gpu, time_ns, name",
+    ),
+    Rollup(
+        "counters",
+        "counters_latest",
+        "SELECT tenant, node, gpu, name, max({source}.time_ns) AS time_ns, "
+        "argMax({source}.sum / greatest({source}.count, 1), {source}.time_ns) AS mean, "
+        "argMax({source}.min, {source}.time_ns) AS min, "
+        "argMax({source}.max, {source}.time_ns) AS max "
+        "FROM {source} GROUP BY tenant, node, gpu, name",
     ),
 )

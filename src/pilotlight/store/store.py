@@ -6,11 +6,12 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.errors import StoreError
 from pilotlight.store.ddl import statements, ttl
+from pilotlight.store.migration import migrate
 from pilotlight.store.place import StorePlace
 from pilotlight.store.schema import SCHEMA_VERSION, TABLES
 
@@ -29,8 +30,14 @@ _QUERY_MEMORY_BYTES = 2 << 30
 class Store:
     """StoreError: it cannot be opened, with the reason. Close it when done."""
 
-    def __init__(self, place: StorePlace, keep_days: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        place: StorePlace,
+        keep_days: Mapping[str, int] | None = None,
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self.place = place
+        self._progress = progress
         self._lock_file = _locked(place)
         self._threads = threading.local()
         self._clients: list[Any] = []
@@ -60,9 +67,16 @@ class Store:
             raise _refused(error) from error
         return list(found.result_rows)
 
-    def select_arrow(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
+    def select_arrow(
+        self,
+        sql: str,
+        parameters: Parameters | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> pa.Table:
         try:
-            return self._client().query_arrow(sql, parameters=dict(parameters or {}))
+            return self._client().query_arrow(
+                sql, parameters=dict(parameters or {}), settings=dict(settings or {})
+            )
         except Exception as error:
             raise _refused(error) from error
 
@@ -152,6 +166,8 @@ class Store:
                 f"{self.place}: its schema has version {version}, this pilotlight knows "
                 f"{SCHEMA_VERSION}: install a newer pilotlight"
             )
+        if version:
+            migrate(version, cluster, self.command, self._has_table, self._progress)
         self.create_missing(keep_days)
         for name, days in keep_days.items():
             table = TABLES[name]
@@ -162,6 +178,15 @@ class Store:
             )
         if version < SCHEMA_VERSION:
             self.command(f"INSERT INTO schema_version VALUES (1, {SCHEMA_VERSION})")
+
+    def _has_table(self, name: str) -> bool:
+        return bool(
+            self.select(
+                "SELECT 1 FROM system.tables WHERE database = currentDatabase() "
+                "AND name = {name:String}",
+                {"name": name},
+            )
+        )
 
 
 class ShardDown(StoreError):

@@ -12,7 +12,8 @@ from typing import Any
 
 from pilotlight.errors import FormatError, UsageError
 from pilotlight.recording.fields import read_object, take
-from pilotlight.store.schema import ROLLUPS, SCHEMA_VERSION, TABLES
+from pilotlight.store.migration import fill, filled_since, without_rollups
+from pilotlight.store.schema import SCHEMA_VERSION, TABLES
 from pilotlight.store.store import Store
 
 MANIFEST = "backup.json"
@@ -92,7 +93,8 @@ def restore(folder: Path, store: Store, progress: Callable[[str], None]) -> int:
         raise UsageError(f"{folder}: not a backup, it has no {MANIFEST}") from None
     if manifest.get("format") != _FORMAT:
         raise FormatError(f"{folder / MANIFEST}: format is not {_FORMAT}")
-    if take(manifest, "schema_version", int) > SCHEMA_VERSION:
+    version = take(manifest, "schema_version", int)
+    if version > SCHEMA_VERSION:
         raise FormatError(f"{folder}: made by a newer pilotlight: install that one")
     _must_be_empty(store)
     counts = take(manifest, "rows", dict)
@@ -112,6 +114,9 @@ def restore(folder: Path, store: Store, progress: Callable[[str], None]) -> int:
             if rows != counts.get(name):
                 raise FormatError(f"{path}: {rows} rows instead of {counts.get(name)}")
             total += rows
+        server = store.place.server
+        for name in filled_since(version):
+            fill(name, server.cluster if server else "", store.command)
     for name in _BESIDE:
         source, target = folder / name, store.place.folder / name
         if source.is_dir():
@@ -142,8 +147,9 @@ def _table(batch: Any) -> Any:
 @contextmanager
 def _without_rollups(store: Store) -> Iterator[None]:
     """The rollups are in the backup: the engine must not add them up again."""
-    for rollup in ROLLUPS:
-        store.command(f"DROP VIEW IF EXISTS {rollup.name}")
+    server = store.place.server
+    for statement in without_rollups(server.cluster if server else ""):
+        store.command(statement)
     try:
         yield
     finally:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 from pilotlight.store import queries
-from pilotlight.store.queries import FindingRow, JobRow, Reader, Span
+from pilotlight.store.queries import FindingRow, JobRow, Reader, Span, Trend
 from pilotlight.store.queries.reader import HOUR_NS
-from pilotlight.store.schema import PARTS
 from pilotlight.web import answers
 
 JOBS_LIMIT = 5000
 TREND_POINTS = 24
-RECENT_NS = 600_000_000_000
 GPU_COUNTERS = {
     "gpu.utilization_ratio": "busy_ratio",
     "gpu.temperature_c": "temperature_c",
@@ -20,34 +18,12 @@ GPU_COUNTERS = {
     "gpu.throttle_ratio": "throttle_ratio",
 }
 
-_TREND = """
-SELECT job, groupArray(t), groupArray(m) FROM (
-  SELECT job, intDiv(s.time_ns - {from_ns:Int64}, {width_ns:Int64}) AS t,
-    sum(s.total_ns) / sum(s.count) AS m
-  FROM job_steps_5m AS s WHERE tenant = {tenant:String}
-    AND s.time_ns >= {from_ns:Int64} AND s.time_ns < {to_ns:Int64}
-  GROUP BY job, t ORDER BY job, t) GROUP BY job
-"""
-_PARTS = f"""
-SELECT job, sum(s.total_ns), {", ".join(f"sum(s.{part})" for part in PARTS)}
-FROM job_steps_5m AS s WHERE tenant = {{tenant:String}}
-  AND s.time_ns >= {{from_ns:Int64}} AND s.time_ns < {{to_ns:Int64}} GROUP BY job
-"""
-_GPUS = """
-SELECT node, gpu, groupArray((name, v)) FROM (
-  SELECT node, gpu, name, sum(c.sum) / greatest(sum(c.count), 1) AS v
-  FROM counters AS c WHERE tenant = {tenant:String} AND c.time_ns >= {from_ns:Int64}
-    AND c.time_ns < {to_ns:Int64} AND gpu >= 0 AND name IN {names:Array(String)}
-  GROUP BY node, gpu, name) GROUP BY node, gpu ORDER BY node, gpu
-"""
-
 
 def fleet(reader: Reader, span: Span) -> answers.Fleet:
     rows = queries.jobs(reader, span, JOBS_LIMIT)
     worst = _worst(queries.findings(reader, state="open", limit=JOBS_LIMIT))
-    trends = _trends(reader, span)
-    parts = _parts(reader, span)
-    jobs = [_job(row, trends, parts, worst) for row in rows]
+    trends = queries.trends(reader, span, TREND_POINTS)
+    jobs = [_job(row, trends.get(row.job), worst.get(row.job)) for row in rows]
     nodes = _nodes(reader, span)
     return answers.Fleet(
         now_ns=reader.now_ns,
@@ -92,43 +68,11 @@ def _worst(found: list[FindingRow]) -> dict[str, FindingRow]:
     return worst
 
 
-def _trends(reader: Reader, span: Span) -> dict[str, list[float | None]]:
-    width_ns = max(span.length_ns // TREND_POINTS, 300_000_000_000)
-    found = reader.select(_TREND, from_ns=span.from_ns, to_ns=span.to_ns, width_ns=width_ns)
-    trends = {}
-    for job, places, means in found:
-        points: list[float | None] = [None] * TREND_POINTS
-        for place, mean in zip(places, means, strict=True):
-            points[min(int(place), TREND_POINTS - 1)] = float(mean)
-        trends[job] = points
-    return trends
-
-
-def _parts(reader: Reader, span: Span) -> dict[str, dict[str, int]]:
-    found = reader.select(_PARTS, from_ns=span.from_ns, to_ns=span.to_ns)
-    parts = {}
-    for job, total, *values in found:
-        named = {
-            part.removesuffix("_ns"): int(value)
-            for part, value in zip(PARTS, values, strict=True)
-            if value
-        }
-        left = int(total) - sum(named.values())
-        parts[job] = named if left <= 0 else {**named, "unknown": left}
-    return parts
-
-
-def _job(
-    row: JobRow,
-    trends: dict[str, list[float | None]],
-    parts: dict[str, dict[str, int]],
-    worst: dict[str, FindingRow],
-) -> answers.FleetJob:
-    mine = parts.get(row.job, {})
+def _job(row: JobRow, trend: Trend | None, finding: FindingRow | None) -> answers.FleetJob:
+    mine = _with_unknown(trend) if trend else {}
     lost = {part: ns / HOUR_NS for part, ns in mine.items() if part not in ("compute", "unknown")}
-    finding = worst.get(row.job)
-    trend = trends.get(row.job, [])
-    known = [value for value in trend if value is not None]
+    points = trend.mean_ns if trend else []
+    known = [value for value in points if value is not None]
     change = None
     if len(known) >= 2:
         before = sum(known[:-1]) / (len(known) - 1)
@@ -145,7 +89,7 @@ def _job(
         attempts=row.attempts,
         step_ns=int(known[-1]) if known else row.step_ns or None,
         change_ratio=change,
-        trend_ns=trend,
+        trend_ns=points,
         parts_ns=mine,
         open_findings=row.open_findings,
         worst_finding=finding.title if finding else "",
@@ -157,15 +101,21 @@ def _job(
     )
 
 
+def _with_unknown(trend: Trend) -> dict[str, int]:
+    left = trend.total_ns - sum(trend.parts_ns.values())
+    return trend.parts_ns if left <= 0 else {**trend.parts_ns, "unknown": left}
+
+
 def _nodes(reader: Reader, span: Span) -> list[answers.Node]:
-    end_ns = min(span.to_ns, reader.now_ns + RECENT_NS)
-    found = reader.select(
-        _GPUS, from_ns=end_ns - 2 * RECENT_NS, to_ns=end_ns, names=list(GPU_COUNTERS)
-    )
     gpus: dict[str, list[answers.GpuNow]] = defaultdict(list)
-    for node, gpu, pairs in found:
-        values = {GPU_COUNTERS[name]: float(value) for name, value in pairs}
-        gpus[node].append(answers.GpuNow(int(gpu), **values))
+    for gpu in queries.gpus_now(reader, span.to_ns):
+        values = {
+            field: gpu.counters[name]
+            for name, field in GPU_COUNTERS.items()
+            if name in gpu.counters
+        }
+        if values:
+            gpus[gpu.node].append(answers.GpuNow(gpu.gpu, **values))
     return [
         answers.Node(
             node=row.node,

@@ -294,6 +294,10 @@ export interface JobDetail {
   quantiles_ns: Record<string, number>;
   waste: Waste;
   losses: Record<string, number>;
+  first_step: number;
+  last_step: number;
+  first_step_ns: number;
+  last_step_ns: number;
 }
 
 export interface JobRow {

@@ -5,10 +5,12 @@ from pilotlight.store.queries.fleet import (
     AgentRow,
     CounterName,
     CounterSeries,
+    GpuRow,
     NodeRow,
     agents,
     counter_names,
     counters,
+    gpus_now,
     nodes,
 )
 from pilotlight.store.queries.hot import (
@@ -29,8 +31,8 @@ from pilotlight.store.queries.jobs import (
     job,
     jobs,
     step_quantiles,
-    waste,
 )
+from pilotlight.store.queries.map import StepMap, step_map
 from pilotlight.store.queries.reader import Reader, Span, last
 from pilotlight.store.queries.steps import (
     Breakdown,
@@ -44,6 +46,7 @@ from pilotlight.store.queries.steps import (
     step_heatmap,
     step_series,
 )
+from pilotlight.store.queries.trends import Trend, trends
 
 __all__ = [
     "AgentRow",
@@ -54,6 +57,7 @@ __all__ = [
     "CounterName",
     "CounterSeries",
     "FindingRow",
+    "GpuRow",
     "Heatmap",
     "Hot",
     "JobDetail",
@@ -64,7 +68,9 @@ __all__ = [
     "Series",
     "Span",
     "StackTime",
+    "StepMap",
     "StepRow",
+    "Trend",
     "Waste",
     "agents",
     "breakdown",
@@ -74,6 +80,7 @@ __all__ = [
     "counters",
     "findings",
     "functions",
+    "gpus_now",
     "job",
     "jobs",
     "kernels",
@@ -84,7 +91,8 @@ __all__ = [
     "recent_steps",
     "stacks",
     "step_heatmap",
+    "step_map",
     "step_quantiles",
     "step_series",
-    "waste",
+    "trends",
 ]

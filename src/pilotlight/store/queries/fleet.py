@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span
 
 SILENT_NS = 60_000_000_000
+RECENT_NS = 600_000_000_000
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A machine: what runs on it now and the mean of its GPUs' counters over the last minutes."""
+    """A machine: what runs on it now, and the mean of its GPUs' counters as last seen."""
 
     cluster: str
     node: str
@@ -42,6 +43,15 @@ class NodeRow:
     seen_ns: int
     counters: dict[str, float]
     open_findings: int
+
+
+@dataclass(frozen=True)
+class GpuRow:
+    """A GPU and its counters as they were last seen."""
+
+    node: str
+    gpu: int
+    counters: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -96,15 +106,13 @@ def agents(reader: Reader, limit: int = 2000) -> list[AgentRow]:
 
 
 def nodes(reader: Reader, span: Span) -> list[NodeRow]:
+    values: dict[tuple[str, str], list[float]] = {}
+    for gpu in gpus_now(reader, span.to_ns):
+        for name, value in gpu.counters.items():
+            values.setdefault((gpu.node, name), []).append(value)
     counters: dict[str, dict[str, float]] = {}
-    for node, name, value in reader.select(
-        "SELECT node, name, sum(c.sum) / greatest(sum(c.count), 1) FROM counters AS c "
-        "WHERE tenant = {tenant:String} AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
-        "AND gpu >= 0 GROUP BY node, name",
-        from_ns=max(span.from_ns, span.to_ns - 600 * 10**9),
-        to_ns=span.to_ns,
-    ):
-        counters.setdefault(node, {})[name] = float(value)
+    for (node, name), of_gpus in values.items():
+        counters.setdefault(node, {})[name] = sum(of_gpus) / len(of_gpus)
     ranks = {
         row[0]: int(row[1])
         for row in reader.select(
@@ -136,6 +144,20 @@ def nodes(reader: Reader, span: Span) -> list[NodeRow]:
         )
         for node, found in sorted(by_node.items())
     ]
+
+
+def gpus_now(reader: Reader, at_ns: int) -> list[GpuRow]:
+    """The newest 10 s of every GPU's counters, unless they are older than ten minutes."""
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for node, gpu, name, mean in reader.select(
+        "SELECT node, gpu, name, mean FROM counters_latest FINAL WHERE tenant = {tenant:String} "
+        "AND gpu >= 0 AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
+        "ORDER BY node, gpu, time_ns",
+        from_ns=min(at_ns, reader.now_ns) - RECENT_NS,
+        to_ns=at_ns,
+    ):
+        found.setdefault((node, int(gpu)), {})[name] = float(mean)
+    return [GpuRow(node, gpu, counters) for (node, gpu), counters in found.items()]
 
 
 def counter_names(reader: Reader, span: Span, job: str = "") -> list[CounterName]:

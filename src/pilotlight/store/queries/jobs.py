@@ -10,6 +10,7 @@ from typing import Any
 from pilotlight.errors import NotFound
 from pilotlight.store.queries.reader import HOUR_NS, Reader, Span
 from pilotlight.store.schema import PARTS
+from pilotlight.store.store import Row
 
 SILENT_NS = 60_000_000_000
 """A job that said nothing for this long and did not end is lost."""
@@ -66,79 +67,128 @@ class Waste:
 
 @dataclass(frozen=True)
 class JobDetail:
+    """Steps and their times are those of the newest attempt, as far as the store remembers them."""
+
     row: JobRow
     attempts: Sequence[Attempt]
     facts: dict[str, Any]
     quantiles_ns: dict[str, int]
     waste: Waste
     losses: dict[str, int]
+    first_step: int
+    last_step: int
+    first_step_ns: int
+    last_step_ns: int
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """All steps of an attempt, or those that one shard has."""
+
+    attempt: int
+    count: int
+    total_ns: int
+    first_step: int
+    last_step: int
+    first_ns: int
+    last_ns: int
+    parts_ns: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The ranks of an attempt and how long all of them were there together."""
+
+    ranks: int
+    length_ns: int
 
 
 _JOBS = """
-WITH recent AS (
-  SELECT job, attempt, node, argMax(cluster, updated_ns) AS cluster_,
-    min(started_ns) AS started, max(updated_ns) AS updated,
-    argMax(ended_ns, updated_ns) AS ended, argMax(state, updated_ns) AS state_,
-    argMax(exit_code, updated_ns) AS exit_, argMax(signal, updated_ns) AS signal_,
-    argMax(launcher, updated_ns) AS launcher_, max(world_size) AS world,
-    argMax(command, updated_ns) AS command_
-  FROM jobs WHERE tenant = {tenant:String} AND ({job:String} = '' OR job = {job:String})
-  GROUP BY job, attempt, node
-  HAVING updated >= {from_ns:Int64} AND started < {to_ns:Int64}
-)
-SELECT job, argMax(cluster_, (attempt, updated)), min(started), max(updated),
-  max(ended), max(attempt) AS latest,
-  uniqExact(attempt), uniqExact(node), max(world),
-  argMax(launcher_, (attempt, updated)), argMax(command_, (attempt, updated)),
-  groupArray((attempt, node, state_, started, updated, ended, exit_, signal_))
-FROM recent GROUP BY job ORDER BY max(updated) DESC LIMIT {limit:UInt32}
+SELECT job, argMax(cluster, (attempt, updated_ns)), min(started_ns), max(jobs.updated_ns) AS latest,
+  max(ended_ns), uniqExact(attempt), uniqExact(node), max(world_size),
+  argMax(launcher, (attempt, updated_ns)), argMax(command, (attempt, updated_ns)),
+  groupUniqArray((attempt, state, exit_code, signal))
+FROM jobs FINAL
+WHERE tenant = {tenant:String} AND ({job:String} = '' OR job = {job:String})
+  AND updated_ns >= {from_ns:Int64} AND started_ns < {to_ns:Int64}
+GROUP BY job ORDER BY latest DESC LIMIT {limit:UInt32}
 """
 
-_STEP_SUMS = """
-SELECT job, sum(s.count), sum(s.total_ns), sum(s.compute_ns)
-FROM job_steps_5m AS s WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
-GROUP BY job
+_ATTEMPTS = """
+SELECT attempt, groupUniqArray(state), min(started_ns), max(jobs.updated_ns), max(ended_ns),
+  uniqExact(node), max(exit_code), argMax(facts, updated_ns) FROM jobs FINAL
+WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY attempt ORDER BY attempt
+"""
+
+_TOTALS = f"""
+SELECT job, attempt, count, total_ns, first_step, last_step, first_ns, last_ns, {", ".join(PARTS)}
+FROM job_totals FINAL WHERE tenant = {{tenant:String}} AND {{of_jobs}}
 """
 
 _RANKS = """
-SELECT job, uniqExact(rank), sum(length) FROM (
+SELECT job, attempt, uniqExact(rank), sum(length) FROM (
   SELECT job, attempt, rank, max(if(ended_ns > 0, ended_ns, updated_ns)) - min(started_ns) AS length
   FROM ranks FINAL
-  WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)} AND role IN ('rank', 'main')
-  GROUP BY job, attempt, rank) GROUP BY job
+  WHERE tenant = {tenant:String} AND {of_jobs} AND role IN ('rank', 'main')
+  GROUP BY job, attempt, rank) GROUP BY job, attempt
 """
 
 _FINDINGS = """
 SELECT job, count() FROM findings FINAL
-WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)} AND state = 'open' GROUP BY job
+WHERE tenant = {tenant:String} AND {of_jobs} AND state = 'open' GROUP BY job
 """
 
 _LOSSES = """
 SELECT job, what, sum(count) FROM losses
-WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)} GROUP BY job, what
+WHERE tenant = {tenant:String} AND {of_jobs} GROUP BY job, what
 """
+
+# With more than this the engine is faster to read all of a tenant's than to look for each.
+_FEW_JOBS = 100
 
 
 def jobs(reader: Reader, span: Span, limit: int = 200) -> list[JobRow]:
     """Those with news in the span, latest first."""
-    return _rows(reader, "", span, limit)
+    found = reader.select(_JOBS, job="", from_ns=span.from_ns, to_ns=span.to_ns, limit=limit)
+    names = [row[0] for row in found]
+    return _rows(
+        reader, found, _totals(reader, names), _sizes(reader, names), _losses(reader, names)
+    )
 
 
 def job(reader: Reader, name: str) -> JobDetail:
     """NotFound names the latest jobs."""
-    found = _rows(reader, name, Span(0, 1 << 62), 1)
+    found = reader.select(_JOBS, job=name, from_ns=0, to_ns=1 << 62, limit=1)
     if not found:
         others = [row.job for row in jobs(reader, Span(0, 1 << 62), 8)]
         raise NotFound(f"no job {name}; there are: {', '.join(others) or 'none'}")
-    row = found[0]
-    losses = {str(what): int(count) for _, what, count in reader.select(_LOSSES, jobs=[name])}
+    totals, sizes, losses = _totals(reader, [name]), _sizes(reader, [name]), _losses(reader, [name])
+    (row,) = _rows(reader, found, totals, sizes, losses)
+    attempts = reader.select(_ATTEMPTS, job=name)
+    mine = totals.get(name, [])
+    newest = [one for one in mine if one.attempt == max(each.attempt for each in mine)]
     return JobDetail(
         row=row,
-        attempts=_attempts(reader, name),
-        facts=_facts(reader, name),
+        attempts=[
+            Attempt(
+                attempt=int(attempt),
+                state=_state(reader, states, int(updated)),
+                started_ns=int(started),
+                ended_ns=int(ended),
+                nodes=int(nodes),
+                ranks=sizes.get(name, {}).get(int(attempt), _Sizes(0, 0)).ranks,
+                exit_code=int(exit_code),
+            )
+            for attempt, states, started, updated, ended, nodes, exit_code, _ in attempts
+        ],
+        facts=_facts(attempts[-1][-1]),
         quantiles_ns=step_quantiles(reader, name),
-        waste=waste(reader, name),
-        losses=losses,
+        waste=_waste(mine, sizes.get(name, {})),
+        losses=losses.get(name, {}),
+        first_step=min((one.first_step for one in newest), default=0),
+        last_step=max((one.last_step for one in newest), default=0),
+        first_step_ns=min((one.first_ns for one in newest), default=0),
+        last_step_ns=max((one.last_ns for one in newest), default=0),
     )
 
 
@@ -147,7 +197,7 @@ def step_quantiles(
 ) -> dict[str, int]:
     """From the log-histogram: at most 12.5 % too high."""
     counts = reader.select(
-        "SELECT bucket, sum(count) FROM step_histogram_5m "
+        "SELECT bucket, sum(count) FROM step_histogram_1d "
         "WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY bucket ORDER BY bucket",
         job=name,
     )
@@ -171,18 +221,11 @@ def bucket_end_ns(bucket: int) -> int:
     return ((8 + part + 1) << (octave - 1)) - 1
 
 
-def waste(reader: Reader, name: str) -> Waste:
+def _waste(totals: Sequence[_Totals], sizes: dict[int, _Sizes]) -> Waste:
     """Where the rank hours of a job went."""
-    sums = ", ".join(f"sum(s.{part})" for part in PARTS)
-    found = reader.select(
-        f"SELECT sum(s.total_ns), {sums} FROM job_steps_5m AS s "
-        "WHERE tenant = {tenant:String} AND job = {job:String}",
-        job=name,
-    )[0]
-    lengths = reader.select(_RANKS, jobs=[name])
-    gpu_ns = int(lengths[0][2]) if lengths else 0
-    total_ns, *parts = (int(value) for value in found)
-    by_part = dict(zip(PARTS, parts, strict=True))
+    gpu_ns = sum(size.length_ns for size in sizes.values())
+    total_ns = sum(one.total_ns for one in totals)
+    by_part = {part: sum(one.parts_ns[part] for one in totals) for part in PARTS}
     busy_ns = by_part.pop("compute_ns")
     known_ns = busy_ns + sum(by_part.values())
     return Waste(
@@ -196,27 +239,30 @@ def waste(reader: Reader, name: str) -> Waste:
     )
 
 
-def _rows(reader: Reader, name: str, span: Span, limit: int) -> list[JobRow]:
-    found = reader.select(_JOBS, job=name, from_ns=span.from_ns, to_ns=span.to_ns, limit=limit)
-    names = [row[0] for row in found]
-    steps = {row[0]: row[1:] for row in reader.select(_STEP_SUMS, jobs=names)}
-    ranks = {row[0]: row[1:] for row in reader.select(_RANKS, jobs=names)}
-    findings: dict[str, int] = dict(reader.select(_FINDINGS, jobs=names))
-    lost: dict[str, int] = {}
-    for job_name, _, count in reader.select(_LOSSES, jobs=names):
-        lost[job_name] = lost.get(job_name, 0) + int(count)
+def _rows(
+    reader: Reader,
+    found: Sequence[Row],
+    totals: dict[str, list[_Totals]],
+    sizes: dict[str, dict[int, _Sizes]],
+    losses: dict[str, dict[str, int]],
+) -> list[JobRow]:
+    findings: dict[str, int] = dict(_of_jobs(reader, _FINDINGS, [row[0] for row in found]))
     made = []
     for row in found:
-        job_name, cluster, started, updated, ended, latest, attempts, nodes, world = row[:9]
-        launcher, command, places = row[9:]
+        name, cluster, started, updated, ended, attempts, nodes, world = row[:8]
+        launcher, command, places = row[8:]
+        latest = max(place[0] for place in places)
         newest = [place for place in places if place[0] == latest]
-        state = _state(reader, [place[2] for place in newest], updated)
-        count, total_ns, compute_ns = (int(v) for v in steps.get(job_name, (0,) * 3))
-        rank_count, length_ns = ranks.get(job_name, (0, 0))
-        bad = next((place for place in newest if place[6] or place[7]), None)
+        state = _state(reader, [place[1] for place in newest], updated)
+        mine, ranks = totals.get(name, []), sizes.get(name, {})
+        count = sum(one.count for one in mine)
+        total_ns = sum(one.total_ns for one in mine)
+        compute_ns = sum(one.parts_ns["compute_ns"] for one in mine)
+        rank_count = max((size.ranks for size in ranks.values()), default=0)
+        bad = next((place for place in newest if place[2] or place[3]), None)
         made.append(
             JobRow(
-                job=job_name,
+                job=name,
                 cluster=cluster,
                 state=state,
                 started_ns=int(started),
@@ -224,21 +270,55 @@ def _rows(reader: Reader, name: str, span: Span, limit: int) -> list[JobRow]:
                 ended_ns=int(ended) if state not in ("running", "lost") else 0,
                 attempts=int(attempts),
                 nodes=int(nodes),
-                ranks=int(rank_count),
+                ranks=rank_count,
                 world_size=int(world),
                 launcher=launcher,
                 command=command,
-                exit_code=int(bad[6]) if bad else 0,
-                signal=int(bad[7]) if bad else 0,
-                steps=count // max(1, int(rank_count)),
+                exit_code=int(bad[2]) if bad else 0,
+                signal=int(bad[3]) if bad else 0,
+                steps=count // max(1, rank_count),
                 step_ns=total_ns // count if count else 0,
-                gpu_hours=int(length_ns) / HOUR_NS,
+                gpu_hours=sum(size.length_ns for size in ranks.values()) / HOUR_NS,
                 busy_ratio=compute_ns / total_ns if compute_ns and total_ns else None,
-                open_findings=int(findings.get(job_name, 0)),
-                lost=lost.get(job_name, 0),
+                open_findings=int(findings.get(name, 0)),
+                lost=sum(losses.get(name, {}).values()),
             )
         )
     return made
+
+
+def _totals(reader: Reader, names: Sequence[str]) -> dict[str, list[_Totals]]:
+    found: dict[str, list[_Totals]] = {}
+    for name, *values in _of_jobs(reader, _TOTALS, names):
+        attempt, count, total, first, last, begin, end, *parts = (int(value) for value in values)
+        by_part = dict(zip(PARTS, parts, strict=True))
+        one = _Totals(attempt, count, total, first, last, begin, end, by_part)
+        found.setdefault(name, []).append(one)
+    return found
+
+
+def _sizes(reader: Reader, names: Sequence[str]) -> dict[str, dict[int, _Sizes]]:
+    found: dict[str, dict[int, _Sizes]] = {}
+    for name, attempt, ranks, length_ns in _of_jobs(reader, _RANKS, names):
+        found.setdefault(name, {})[int(attempt)] = _Sizes(int(ranks), int(length_ns))
+    return found
+
+
+def _losses(reader: Reader, names: Sequence[str]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name, what, count in _of_jobs(reader, _LOSSES, names):
+        found.setdefault(name, {})[str(what)] = int(count)
+    return found
+
+
+def _of_jobs(reader: Reader, sql: str, names: Sequence[str]) -> list[Row]:
+    if len(names) == 1:
+        return reader.select(sql.replace("{of_jobs}", "job = {job:String}"), job=names[0])
+    if len(names) <= _FEW_JOBS:
+        return reader.select(
+            sql.replace("{of_jobs}", "job IN {jobs:Array(String)}"), jobs=list(names)
+        )
+    return reader.select(sql.replace("{of_jobs}", "1"))
 
 
 def _state(reader: Reader, states: Sequence[str], updated_ns: int) -> str:
@@ -247,39 +327,9 @@ def _state(reader: Reader, states: Sequence[str], updated_ns: int) -> str:
     return "failed" if "failed" in states else "finished"
 
 
-def _attempts(reader: Reader, name: str) -> list[Attempt]:
-    found = reader.select(
-        "SELECT j.attempt, groupArray(j.state), min(j.started_ns), max(j.updated_ns), "
-        "max(j.ended_ns), uniqExact(j.node), max(j.exit_code), any(r.ranks) FROM jobs AS j FINAL "
-        "LEFT JOIN (SELECT attempt, uniqExact(rank) AS ranks FROM ranks FINAL "
-        "WHERE tenant = {tenant:String} AND job = {job:String} AND role IN ('rank', 'main') "
-        "GROUP BY attempt) AS r ON r.attempt = j.attempt "
-        "WHERE j.tenant = {tenant:String} AND j.job = {job:String} "
-        "GROUP BY j.attempt ORDER BY j.attempt",
-        job=name,
-    )
-    return [
-        Attempt(
-            attempt=int(attempt),
-            state=_state(reader, states, int(updated)),
-            started_ns=int(started),
-            ended_ns=int(ended),
-            nodes=int(nodes),
-            ranks=int(ranks),
-            exit_code=int(exit_code),
-        )
-        for attempt, states, started, updated, ended, nodes, exit_code, ranks in found
-    ]
-
-
-def _facts(reader: Reader, name: str) -> dict[str, Any]:
-    found = reader.select(
-        "SELECT facts FROM jobs FINAL WHERE tenant = {tenant:String} AND job = {job:String} "
-        "ORDER BY attempt DESC, updated_ns DESC LIMIT 1",
-        job=name,
-    )
+def _facts(text: str) -> dict[str, Any]:
     try:
-        facts = json.loads(found[0][0]) if found else {}
+        facts = json.loads(text)
     except ValueError:
         return {}
     return facts if isinstance(facts, dict) else {}

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
-from pilotlight.store.store import Row, ShardDown, Store
+from pilotlight.store.store import Parameters, Row, ShardDown, Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
 
 HOUR_NS = 3_600_000_000_000
 _SUM_WINDOWS = 400
@@ -44,13 +50,22 @@ class Reader:
 
     def select(self, sql: str, **parameters: object) -> list[Row]:
         """`sql` says `tenant = {tenant:String}` for each table it reads."""
-        values: Mapping[str, object] = {"tenant": self.tenant, **parameters}
+        return self._ask(self.store.select, sql, parameters)
+
+    def select_arrow(self, sql: str, **parameters: object) -> pa.Table:
+        """The same for many rows."""
+        return self._ask(self.store.select_arrow, sql, parameters)
+
+    def _ask(
+        self, ask: Callable[[str, Parameters, Parameters], T], sql: str, parameters: Parameters
+    ) -> T:
+        values = {"tenant": self.tenant, **parameters}
         if not self.store.is_distributed:
-            return self.store.select(sql, values)
+            return ask(sql, values, {})
         try:
-            return self.store.select(sql, values, {"skip_unavailable_shards": 0})
+            return ask(sql, values, {"skip_unavailable_shards": 0})
         except ShardDown:
-            found = self.store.select(sql, values, {"skip_unavailable_shards": 1})
+            found = ask(sql, values, {"skip_unavailable_shards": 1})
             self.is_partial = True
             return found
 

@@ -1,0 +1,118 @@
+"""The map of ranks and steps: as many cells as a picture has, however long the job is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pilotlight.errors import UsageError
+from pilotlight.store.queries.reader import Reader
+from pilotlight.store.schema import BLOCKS
+
+# The steps of ranks are this near to those of the first; what is further apart is not found.
+APART_NS = 120_000_000_000
+MOST_CELLS = 4_000_000
+Array = npt.NDArray[Any]
+
+_RAW = """
+SELECT rank, step AS place, {value} FROM steps WHERE tenant = {tenant:String}
+  AND job = {job:String} AND attempt = {attempt:Int32} AND step >= {first:Int64}
+  AND step < {last:Int64} AND start_ns >= {from_ns:Int64} AND start_ns < {to_ns:Int64}
+"""
+_ROLLED = """
+SELECT rank, block AS place, {value} FROM {table} WHERE tenant = {tenant:String}
+  AND job = {job:String} AND attempt = {attempt:Int32} AND block >= {first:Int64}
+  AND block < {last:Int64}
+"""
+_WHEN = """
+SELECT min(start_ns), max(start_ns), count() FROM steps WHERE tenant = {tenant:String}
+  AND job = {job:String} AND attempt = {attempt:Int32}
+  AND rank = {rank:Int32} AND step >= {first:Int64} AND step < {last:Int64}
+"""
+# A block that lies in two parts of a table comes twice; that is no harm to a maximum or a sum.
+_RAW_VALUES = {
+    "longest": "toFloat32(duration_ns) AS value",
+    "wait": "toFloat32(wait_ns) AS value, toUInt32(1) AS steps",
+}
+_ROLLED_VALUES = {
+    "longest": "toFloat32(max_ns) AS value",
+    "wait": "toFloat32(wait_ns) AS value, toUInt32(count) AS steps",
+}
+
+
+@dataclass(frozen=True)
+class StepMap:
+    """`cells[rank, column]` in nanoseconds, not a number where nothing was measured. A column is
+    `width` steps from `first` on; its edges are true to `block` steps."""
+
+    first: int
+    width: int
+    block: int
+    cells: npt.NDArray[np.float32]
+
+
+def step_map(
+    reader: Reader, job: str, attempt: int, value: str, first: int, last: int, columns: int
+) -> StepMap:
+    """Of the steps from `first` to before `last` the longest or the mean wait of each cell."""
+    if value not in _RAW_VALUES:
+        raise UsageError(f"value={value!r:.40}: one of {', '.join(_RAW_VALUES)}")
+    if not 0 <= first < last < 1 << 62 or not 1 <= columns <= 4096:
+        raise UsageError("first and last are steps, columns is between 1 and 4096")
+    width = -(-(last - first) // columns)
+    block = max((size for size in BLOCKS if size <= width), default=1)
+    asked: dict[str, object] = {"job": job, "attempt": attempt}
+    if block == 1:
+        asked |= {"first": first, "last": last}
+        from_ns, to_ns = _when(reader, asked)
+        table = reader.select_arrow(
+            _RAW.replace("{value}", _RAW_VALUES[value]), **asked, from_ns=from_ns, to_ns=to_ns
+        )
+    else:
+        asked |= {"first": first // block, "last": -(-last // block)}
+        sql = _ROLLED.replace("{table}", f"steps_x{block}")
+        table = reader.select_arrow(sql.replace("{value}", _ROLLED_VALUES[value]), **asked)
+    rank = table["rank"].to_numpy()
+    column = np.clip((table["place"].to_numpy() * block - first) // width, 0, columns - 1)
+    rows = int(rank.max(initial=-1)) + 1
+    if rows * columns > MOST_CELLS:
+        raise UsageError(f"{rows} ranks: ask for at most {MOST_CELLS // rows} columns")
+    known = rank >= 0
+    place = (rank * columns + column)[known]
+    values = table["value"].to_numpy()[known]
+    if value == "longest":
+        cells = _longest(place, values, rows * columns)
+    else:
+        cells = _mean(place, values, table["steps"].to_numpy()[known], rows * columns)
+    return StepMap(first, width, block, cells.reshape(rows, columns))
+
+
+def _longest(place: Array, values: Array, size: int) -> npt.NDArray[np.float32]:
+    cells = np.full(size, -1, np.float32)
+    np.maximum.at(cells, place, values)
+    cells[cells < 0] = np.nan
+    return cells
+
+
+def _mean(place: Array, sums: Array, counts: Array, size: int) -> npt.NDArray[np.float32]:
+    total = np.bincount(place, sums, minlength=size)
+    count = np.bincount(place, counts, minlength=size)
+    cells = np.full(size, np.nan, np.float32)
+    np.divide(total, count, out=cells, where=count > 0, casting="unsafe")
+    return cells
+
+
+def _when(reader: Reader, asked: dict[str, object]) -> tuple[int, int]:
+    """By the lowest rank: rows lie by time, so that the engine need not read all of a long job."""
+    (lowest,) = reader.select(
+        "SELECT min(rank) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String} "
+        "AND attempt = {attempt:Int32} AND rank >= 0",
+        **asked,
+    )
+    found = reader.select(_WHEN, **asked, rank=int(lowest[0]))
+    if not found or not int(found[0][2]):
+        return 0, 1 << 62
+    return int(found[0][0]) - APART_NS, int(found[0][1]) + APART_NS
