@@ -108,7 +108,7 @@ def _capture(folder: Path) -> tuple[float, dict[str, object]]:
 
 def _user_steps(path: Path) -> tuple[int, ...]:
     """What the program itself called the steps in this trace; the last of them is only begun."""
-    from pilotlight.trace.reader import read_file
+    from pilotlight.trace.trace_file import read_file
 
     names = read_file(path).traces[0].names
     numbers = sorted(int(name.split()[1]) for name in names if name.startswith("user "))

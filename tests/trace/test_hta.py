@@ -10,8 +10,8 @@ import pytest
 
 from pilotlight.insights.breakdown import breakdown, timeline
 from pilotlight.trace.kineto_writer import write_kineto
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Kind
+from pilotlight.trace.trace_file import read_file
 
 HTA = Path(__file__).parents[2] / "build" / "hta" / "bin" / "python"
 PROGRAM = """

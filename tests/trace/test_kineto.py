@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pilotlight.errors import FormatError
 from pilotlight.trace import span_table
 from pilotlight.trace.kineto import read_kineto
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Kind, Trace
+from pilotlight.trace.trace_file import read_file
 
 
 def parse(events: list[Any], **rest: Any) -> Trace:

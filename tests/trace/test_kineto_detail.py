@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pilotlight.trace import kineto_detail
 from pilotlight.trace.detail import Detail, Message, Operator
-from pilotlight.trace.reader import read_file
+from pilotlight.trace.trace_file import read_file
 
 
 def read_detail(path: Path) -> Detail:

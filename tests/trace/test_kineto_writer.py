@@ -7,8 +7,8 @@ import pytest
 from pilotlight.insights.breakdown import breakdown, timeline
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.kineto_writer import kineto_text, write_kineto
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Trace
+from pilotlight.trace.trace_file import read_file
 
 
 def parts(trace: Trace) -> tuple[object, ...]:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pilotlight.errors import FormatError
 from pilotlight.trace.ncu import read_ncu
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Kind
+from pilotlight.trace.trace_file import read_file
 
 LONG = """==PROF== Connected to process 77
 ==PROF== Profiling "gemm" - 0: 0%....100% - 9 passes

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pilotlight.errors import FormatError
-from pilotlight.trace.reader import read_sqlite
 from pilotlight.trace.trace import Kind
+from pilotlight.trace.trace_file import read_sqlite
 
 PROCESS = 0x1000000000000 | (77 << 24)
 

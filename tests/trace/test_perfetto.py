@@ -13,8 +13,8 @@ from pilotlight.errors import FormatError
 from pilotlight.insights.breakdown import breakdown, timeline
 from pilotlight.trace.perfetto import read_perfetto
 from pilotlight.trace.perfetto_writer import write_perfetto
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Kind, Trace
+from pilotlight.trace.trace_file import read_file
 
 protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 

@@ -11,8 +11,8 @@ from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.nested import nested_rows
 from pilotlight.trace.perfetto_writer import write_perfetto
 from pilotlight.trace.protobuf import fields, text
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Trace
+from pilotlight.trace.trace_file import read_file
 
 
 def trace_of(rows: list[tuple[int, int]]) -> Trace:

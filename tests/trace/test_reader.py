@@ -108,3 +108,12 @@ def test_the_real_ranks_come_out_of_their_tar(shared_data: Path) -> None:
     found = read_traces([shared_data / "kineto" / "dlrm_v100_8ranks.tar.gz"])
     assert [trace.rank for trace in found.traces] == list(range(8))
     assert found.problems == ()
+
+
+def test_the_reader_knows_folders_by_the_names_their_writers_give() -> None:
+    from pilotlight.capture import manifest as capture_manifest
+    from pilotlight.recording import manifest as recording_manifest
+    from pilotlight.trace.reader import CAPTURE_FILE, RECORDING_FILE
+
+    assert recording_manifest.MANIFEST_FILE == RECORDING_FILE
+    assert capture_manifest.MANIFEST_FILE == CAPTURE_FILE

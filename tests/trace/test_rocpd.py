@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pilotlight.errors import FormatError
-from pilotlight.trace.reader import read_sqlite
 from pilotlight.trace.trace import Kind, Trace
+from pilotlight.trace.trace_file import read_sqlite
 
 S = "_0a1b_77"
 COMMON = f"""

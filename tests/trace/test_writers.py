@@ -17,9 +17,9 @@ from pilotlight.trace.nested import lane_parts
 from pilotlight.trace.parquet_writer import write_parquet
 from pilotlight.trace.pprof_writer import write_pprof
 from pilotlight.trace.protobuf import fields, text
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.speedscope_writer import write_speedscope
 from pilotlight.trace.trace import Kind, Trace
+from pilotlight.trace.trace_file import read_file
 
 
 def small() -> Trace:

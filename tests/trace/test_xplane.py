@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pilotlight.errors import FormatError
 from pilotlight.trace.protobuf import fields
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Kind
+from pilotlight.trace.trace_file import read_file
 from pilotlight.trace.xplane import read_xplane
 
 

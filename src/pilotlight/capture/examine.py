@@ -13,8 +13,8 @@ import numpy as np
 from pilotlight.capture.collect import Collected
 from pilotlight.capture.manifest import Captured, Step
 from pilotlight.capture.target import KINETO
-from pilotlight.trace.reader import read_file
 from pilotlight.trace.trace import Int64, Kind, Trace
+from pilotlight.trace.trace_file import read_file
 
 _OPTIMIZER = "Optimizer.step"
 # Times before this are no wall clock: they count from the start of the profiler.

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pilotlight.capture.manifest import Captured, is_capture, read_capture
+from pilotlight.capture.manifest import Captured, read_capture
 from pilotlight.trace.trace import NONE, Steps, Trace
-
-__all__ = ["captured_files", "is_capture", "placed"]
 
 
 def captured_files(folder: Path) -> dict[Path, Captured]:

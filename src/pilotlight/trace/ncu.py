@@ -17,7 +17,6 @@ from pilotlight.trace.problem import Problem
 from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.trace import NONE, Argument, Kind, Trace, no_steps
 
-SUFFIX = ".csv"
 MAX_KERNELS = 10_000_000
 MAX_METRICS = 4096
 DURATION_METRICS = ("gpu__time_duration.sum", "Duration", "gpu__time_duration.avg")

@@ -21,7 +21,6 @@ from pilotlight.trace.span_table import KIND_OF_CATEGORY, SpanTable
 from pilotlight.trace.step import steps_of
 from pilotlight.trace.trace import NONE, Kind, Trace
 
-SUFFIXES = (".pftrace", ".perfetto-trace", ".perfetto")
 MAX_PACKET_BYTES = 64 << 20
 
 # Field numbers of TracePacket and of the messages inside.

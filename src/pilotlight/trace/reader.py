@@ -4,52 +4,27 @@ from __future__ import annotations
 
 import itertools
 import os
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pilotlight import _scan
-from pilotlight.capture.manifest import Captured
 from pilotlight.errors import FormatError, NotFound
-from pilotlight.trace.block import GZIP_MAGIC, BlockFile, Source, Truncated, ahead, expanded
-from pilotlight.trace.captured import captured_files, is_capture, placed
-from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.memory import available_bytes
-from pilotlight.trace.ncu import SUFFIX as NCU_SUFFIX
-from pilotlight.trace.ncu import looks_like_ncu, read_ncu
-from pilotlight.trace.nsys import is_nsys, read_nsys
-from pilotlight.trace.perfetto import SUFFIXES as PERFETTO_SUFFIXES
-from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
 from pilotlight.trace.problem import Problem
-from pilotlight.trace.recorded import is_recording, read_recording
-from pilotlight.trace.rocpd import is_rocpd, read_rocpd
-from pilotlight.trace.sqlite import SQLITE_MAGIC, opened
 from pilotlight.trace.trace import NONE, Trace, TraceSet
-from pilotlight.trace.xplane import SUFFIX, read_xplane
+from pilotlight.trace.trace_file import TRACE_SUFFIXES, problem_of, read_file
+
+if TYPE_CHECKING:
+    from pilotlight.capture.manifest import Captured
 
 MAX_FILES = 100_000
-TRACE_SUFFIXES = (
-    *(".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", ".db", ".rpd", SUFFIX),
-    *PERFETTO_SUFFIXES,
-    *(f"{suffix}.gz" for suffix in PERFETTO_SUFFIXES),
-)
-THREAD_BYTES = 256 << 10  # a smaller file is inflated before a thread has started
-_OTHER_MAGIC = {
-    b"PK\x03\x04": "a zip archive: unpack it first",
-    b"\x28\xb5\x2f\xfd": "zstd data: unpack it first",
-    b"\x80\x02": "a pickle: for flight-recorder dumps use `pilotlight hang`",
-    b"\x80\x04": "a pickle: for flight-recorder dumps use `pilotlight hang`",
-    b"PAR1": "a parquet file: not a trace that this command reads",
-}
-
-
-@dataclass(frozen=True)
-class FileResult:
-    traces: tuple[Trace, ...]
-    problems: tuple[Problem, ...]
+# Known here too: what reads these folders is imported only for them.
+RECORDING_FILE = "manifest.json"
+CAPTURE_FILE = "capture.json"
 
 
 def read_traces(
@@ -71,7 +46,7 @@ def read_traces(
     with ThreadPoolExecutor(max(1, min(len(files), workers))) as pool:
         results = list(pool.map(lambda path: read_file(path, progress), files))
     traces = [
-        placed(trace, captured[path]) if path in captured else trace
+        _placed(trace, captured.get(path))
         for path, result in zip(files, results, strict=True)
         for trace in result.traces
     ]
@@ -80,126 +55,12 @@ def read_traces(
     return TraceSet(kept, (*problems, *rank_problems))
 
 
-def read_file(path: Path, progress: Callable[[int], None] = lambda count_bytes: None) -> FileResult:
-    """The traces of one file; never raises for what the file contains."""
-    name = str(path)
-    try:
-        if path.is_dir():
-            traces = read_recording(path)
-            return FileResult(traces, _problems_of(traces))
-        if name.endswith(SUFFIX):
-            traces = read_xplane(path)
-            return FileResult(traces, _problems_of(traces))
-        with path.open("rb") as file:
-            magic = file.read(16)
-            file.seek(0)
-            if magic == SQLITE_MAGIC:
-                traces = read_sqlite(path)
-                return FileResult(traces, _problems_of(traces))
-            for start, text in _OTHER_MAGIC.items():
-                if magic.startswith(start):
-                    raise FormatError(f"{name}: byte 0: {text}")
-            packed_bytes = os.fstat(file.fileno()).st_size if magic[:2] == GZIP_MAGIC else 0
-            return _read_stream(_Told(file, progress), name, packed_bytes)
-    except FormatError as error:
-        return FileResult((), (_problem(name, str(error)),))
-    except OSError as error:
-        return FileResult((), (Problem(name, "", error.strerror or str(error)),))
+def _placed(trace: Trace, captured: Captured | None) -> Trace:
+    if captured is None:
+        return trace
+    from pilotlight.trace.captured import placed
 
-
-class _Told:
-    """A file that tells how much of it was read."""
-
-    def __init__(self, file: Source, progress: Callable[[int], None]) -> None:
-        self._file = file
-        self._progress = progress
-
-    def read(self, size: int, /) -> bytes:
-        block = self._file.read(size)
-        self._progress(len(block))
-        return block
-
-
-def read_sqlite(path: Path) -> tuple[Trace, ...]:
-    with opened(path) as database:
-        if is_nsys(database):
-            return read_nsys(database, str(path))
-        if is_rocpd(database):
-            return read_rocpd(database, str(path))
-    raise FormatError(f"{path}: an SQLite file of another tool: no table of Nsight or ROCm in it")
-
-
-def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
-    cuts: list[Problem] = []
-    blocks = expanded(file, name)
-    if packed_bytes > THREAD_BYTES:
-        blocks = ahead(blocks)
-    blocks = _noting_cuts(blocks, name, cuts)
-    first = next(blocks, b"")
-    if not first:
-        raise FormatError(f"{name}: " + (f"{cuts[0].text}: nothing to read" if cuts else "empty"))
-    blocks = itertools.chain((first,), blocks)
-    if first[257:262] == b"ustar":
-        result = _read_tar(BlockFile(blocks), name)
-        return FileResult(result.traces, (*result.problems, *cuts))
-    traces: tuple[Trace, ...]
-    try:
-        if looks_like_perfetto(first):
-            traces = read_perfetto(blocks, name)
-        elif name.endswith(NCU_SUFFIX) or looks_like_ncu(first[:4096]):
-            traces = (read_ncu(blocks, name),)
-        else:
-            traces = (read_kineto(blocks, name),)
-    except FormatError:
-        if cuts:
-            raise FormatError(str(cuts[0])) from None
-        raise
-    problems = _problems_of(traces)
-    if cuts:
-        # That the text ends early says nothing that the cut does not.
-        problems = tuple(one for one in problems if "ends inside" not in one.text)
-    return FileResult(traces, (*problems, *cuts))
-
-
-def _noting_cuts(blocks: Iterator[bytes], name: str, cuts: list[Problem]) -> Iterator[bytes]:
-    try:
-        yield from blocks
-    except Truncated as error:
-        cuts.append(Problem(name, "", str(error)))
-
-
-def _read_tar(file: BlockFile, name: str) -> FileResult:
-    traces: list[Trace] = []
-    problems: list[Problem] = []
-    try:
-        with tarfile.open(fileobj=file, mode="r|") as archive:  # type: ignore[call-overload]
-            for count, member in enumerate(archive):
-                if count >= MAX_FILES:
-                    problems.append(Problem(name, "", f"more than {MAX_FILES} members"))
-                    break
-                inner = archive.extractfile(member) if member.isfile() else None
-                if inner is None or not member.name.endswith((".json", ".json.gz")):
-                    continue
-                try:
-                    result = _read_stream(inner, f"{name}:{member.name}", 0)
-                    traces += result.traces
-                    problems += result.problems
-                except FormatError as error:
-                    problems.append(_problem(name, str(error)))
-    except tarfile.TarError as error:
-        problems.append(Problem(name, "", f"damaged tar archive ({error})"))
-    if not traces and not problems:
-        problems.append(Problem(name, "", "no .json member in the archive"))
-    return FileResult(tuple(traces), tuple(problems))
-
-
-def _problem(name: str, message: str) -> Problem:
-    """A FormatError already names its file."""
-    return Problem(name, "", message.removeprefix(f"{name}: "))
-
-
-def _problems_of(traces: tuple[Trace, ...]) -> tuple[Problem, ...]:
-    return tuple(itertools.chain.from_iterable(trace.problems for trace in traces))
+    return placed(trace, captured)
 
 
 def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path, Captured]]:
@@ -208,13 +69,15 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path,
     problems: list[Problem] = []
     captured: dict[Path, Captured] = {}
     for path in paths:
-        if path.is_dir() and is_recording(path):
+        if (path / RECORDING_FILE).is_file():
             files.append(path)
-        elif path.is_dir() and is_capture(path):
+        elif (path / CAPTURE_FILE).is_file():
+            from pilotlight.trace.captured import captured_files
+
             try:
                 named = captured_files(path)
             except FormatError as error:
-                problems.append(_problem(str(path), str(error)))
+                problems.append(problem_of(str(path), error))
                 continue
             captured |= named
             files += sorted(named)

@@ -10,7 +10,6 @@ from typing import Any
 
 from pilotlight.errors import FormatError
 
-SQLITE_MAGIC = b"SQLite format 3\0"
 ROWS_AT_ONCE = 10_000
 MAX_TABLES = 10_000
 

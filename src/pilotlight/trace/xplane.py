@@ -12,7 +12,6 @@ from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
 from pilotlight.trace.trace import NONE, Kind, Trace, no_counters
 
-SUFFIX = ".xplane.pb"
 MAX_BYTES = 2 << 30
 
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d+)")

@@ -1,0 +1,183 @@
+"""One file of any format as the traces in it, told by its content."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pilotlight.errors import FormatError
+from pilotlight.trace.block import GZIP_MAGIC, BlockFile, Source, Truncated, ahead, expanded
+from pilotlight.trace.problem import Problem
+from pilotlight.trace.trace import Trace
+
+XPLANE_SUFFIX = ".xplane.pb"
+PERFETTO_SUFFIXES = (".pftrace", ".perfetto-trace", ".perfetto")
+NCU_SUFFIX = ".csv"
+TRACE_SUFFIXES = (
+    *(".json", ".json.gz", ".tar", ".tar.gz", ".tgz", ".sqlite", ".db", ".rpd", XPLANE_SUFFIX),
+    *PERFETTO_SUFFIXES,
+    *(f"{suffix}.gz" for suffix in PERFETTO_SUFFIXES),
+)
+MAX_MEMBERS = 100_000
+THREAD_BYTES = 256 << 10  # a smaller file is inflated before a thread has started
+SQLITE_MAGIC = b"SQLite format 3\0"
+_OTHER_MAGIC = {
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"\x28\xb5\x2f\xfd": "zstd data: unpack it first",
+    b"\x80\x02": "a pickle: for flight-recorder dumps use `pilotlight hang`",
+    b"\x80\x04": "a pickle: for flight-recorder dumps use `pilotlight hang`",
+    b"PAR1": "a parquet file: not a trace that this command reads",
+}
+
+# What reads a format is imported when a file of that format comes: together they would take as
+# much memory and time as most traces.
+
+
+@dataclass(frozen=True)
+class FileResult:
+    traces: tuple[Trace, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_file(path: Path, progress: Callable[[int], None] = lambda count_bytes: None) -> FileResult:
+    """The traces of one file; never raises for what the file contains."""
+    name = str(path)
+    try:
+        if path.is_dir():
+            from pilotlight.trace.recorded import read_recording
+
+            traces = read_recording(path)
+            return FileResult(traces, _problems_of(traces))
+        if name.endswith(XPLANE_SUFFIX):
+            from pilotlight.trace.xplane import read_xplane
+
+            traces = read_xplane(path)
+            return FileResult(traces, _problems_of(traces))
+        with path.open("rb") as file:
+            magic = file.read(16)
+            file.seek(0)
+            if magic == SQLITE_MAGIC:
+                traces = read_sqlite(path)
+                return FileResult(traces, _problems_of(traces))
+            for start, text in _OTHER_MAGIC.items():
+                if magic.startswith(start):
+                    raise FormatError(f"{name}: byte 0: {text}")
+            packed_bytes = os.fstat(file.fileno()).st_size if magic[:2] == GZIP_MAGIC else 0
+            return _read_stream(_Told(file, progress), name, packed_bytes)
+    except FormatError as error:
+        return FileResult((), (problem_of(name, error),))
+    except OSError as error:
+        return FileResult((), (Problem(name, "", error.strerror or str(error)),))
+
+
+class _Told:
+    """A file that tells how much of it was read."""
+
+    def __init__(self, file: Source, progress: Callable[[int], None]) -> None:
+        self._file = file
+        self._progress = progress
+
+    def read(self, size: int, /) -> bytes:
+        block = self._file.read(size)
+        self._progress(len(block))
+        return block
+
+
+def read_sqlite(path: Path) -> tuple[Trace, ...]:
+    from pilotlight.trace.nsys import is_nsys, read_nsys
+    from pilotlight.trace.rocpd import is_rocpd, read_rocpd
+    from pilotlight.trace.sqlite import opened
+
+    with opened(path) as database:
+        if is_nsys(database):
+            return read_nsys(database, str(path))
+        if is_rocpd(database):
+            return read_rocpd(database, str(path))
+    raise FormatError(f"{path}: an SQLite file of another tool: no table of Nsight or ROCm in it")
+
+
+def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
+    cuts: list[Problem] = []
+    blocks = expanded(file, name)
+    if packed_bytes > THREAD_BYTES:
+        blocks = ahead(blocks)
+    blocks = _noting_cuts(blocks, name, cuts)
+    first = next(blocks, b"")
+    if not first:
+        raise FormatError(f"{name}: " + (f"{cuts[0].text}: nothing to read" if cuts else "empty"))
+    blocks = itertools.chain((first,), blocks)
+    if first[257:262] == b"ustar":
+        result = _read_tar(BlockFile(blocks), name)
+        return FileResult(result.traces, (*result.problems, *cuts))
+    try:
+        traces = _traces_of(blocks, first, name)
+    except FormatError:
+        if cuts:
+            raise FormatError(str(cuts[0])) from None
+        raise
+    problems = _problems_of(traces)
+    if cuts:
+        # That the text ends early says nothing that the cut does not.
+        problems = tuple(one for one in problems if "ends inside" not in one.text)
+    return FileResult(traces, (*problems, *cuts))
+
+
+def _traces_of(blocks: Iterator[bytes], first: bytes, name: str) -> tuple[Trace, ...]:
+    from pilotlight.trace.kineto import read_kineto
+
+    if first[:1] in (b"{", b"["):
+        return (read_kineto(blocks, name),)
+    from pilotlight.trace.ncu import looks_like_ncu, read_ncu
+    from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
+
+    if looks_like_perfetto(first):
+        return read_perfetto(blocks, name)
+    if name.endswith(NCU_SUFFIX) or looks_like_ncu(first[:4096]):
+        return (read_ncu(blocks, name),)
+    return (read_kineto(blocks, name),)
+
+
+def _noting_cuts(blocks: Iterator[bytes], name: str, cuts: list[Problem]) -> Iterator[bytes]:
+    try:
+        yield from blocks
+    except Truncated as error:
+        cuts.append(Problem(name, "", str(error)))
+
+
+def _read_tar(file: BlockFile, name: str) -> FileResult:
+    import tarfile
+
+    traces: list[Trace] = []
+    problems: list[Problem] = []
+    try:
+        with tarfile.open(fileobj=file, mode="r|") as archive:  # type: ignore[call-overload]
+            for count, member in enumerate(archive):
+                if count >= MAX_MEMBERS:
+                    problems.append(Problem(name, "", f"more than {MAX_MEMBERS} members"))
+                    break
+                inner = archive.extractfile(member) if member.isfile() else None
+                if inner is None or not member.name.endswith((".json", ".json.gz")):
+                    continue
+                try:
+                    result = _read_stream(inner, f"{name}:{member.name}", 0)
+                    traces += result.traces
+                    problems += result.problems
+                except FormatError as error:
+                    problems.append(problem_of(name, error))
+    except tarfile.TarError as error:
+        problems.append(Problem(name, "", f"damaged tar archive ({error})"))
+    if not traces and not problems:
+        problems.append(Problem(name, "", "no .json member in the archive"))
+    return FileResult(tuple(traces), tuple(problems))
+
+
+def problem_of(name: str, error: FormatError) -> Problem:
+    """A FormatError already names its file."""
+    return Problem(name, "", str(error).removeprefix(f"{name}: "))
+
+
+def _problems_of(traces: tuple[Trace, ...]) -> tuple[Problem, ...]:
+    return tuple(itertools.chain.from_iterable(trace.problems for trace in traces))
