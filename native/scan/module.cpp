@@ -18,8 +18,16 @@ namespace nb = nanobind;
 namespace pilotlight::scan {
 namespace {
 
+// A column that would leave most of its page empty is copied to the heap: many ranks have many.
+constexpr size_t kPart = 2048;
+
 template <typename T>
 nb::object array_of(Column<T>&& column) {
+  if (column.size() * sizeof(T) <= kPart) {
+    auto* kept = new std::vector<T>(column.data(), column.data() + column.size());
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+  }
   auto* kept = new Column<T>(std::move(column));
   nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Column<T>*>(p); });
   size_t rows = kept->size();

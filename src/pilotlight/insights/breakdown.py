@@ -164,9 +164,11 @@ def loader_waits(trace: Trace) -> Intervals:
 
 def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
     """When the host was in spans of such names."""
-    mask = _named(trace, lambda name: _matches(pattern, name))
-    host = np.isin(trace.spans.kind, (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER))
-    return _union(trace.spans.take(mask[trace.spans.name] & host))
+    wanted = _named(trace, lambda name: _matches(pattern, name))
+    if not wanted.any():
+        return EMPTY
+    host = trace.spans.is_kind(Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER)
+    return _union(trace.spans.take(np.flatnonzero(wanted[trace.spans.name] & host)))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from pilotlight import _scan
@@ -145,9 +145,9 @@ def _problems(scanner: _scan.Scanner, source: str) -> Iterator[Problem]:
 
 def _metadata(scanner: _scan.Scanner, source: str) -> tuple[dict[str, Any], list[Problem]]:
     try:
-        found = msgspec.json.decode(scanner.metadata())
+        found = json.loads(scanner.metadata())
         return (found if isinstance(found, dict) else {}), []
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return {}, [Problem(source, "metadata around the events", str(error))]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from pilotlight.trace.detail import Detail, Grids, Message, Messages, Operator, Operators
@@ -177,8 +177,8 @@ def _numbered(values: Int64) -> tuple[Int64, int]:
 
 def _decoded(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        return json.loads(text)
+    except (ValueError, RecursionError):
         return None
 
 

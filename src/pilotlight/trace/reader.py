@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -40,7 +39,7 @@ def read_traces(
     """
     if memory_bytes is None:
         memory_bytes = available_bytes() // 2
-    _scan.set_budget(memory_bytes, tempfile.gettempdir())
+    _scan.set_budget(memory_bytes, os.environ.get("TMPDIR") or "/tmp")
     files, problems, captured = _files(paths)
     # The scanner and the inflater let other threads run.
     with ThreadPoolExecutor(max(1, min(len(files), workers))) as pool:

@@ -23,7 +23,7 @@ def steps_of(names: tuple[str, ...], spans: Spans) -> Steps:
             numbers[i] = int(match.group(1))
     if not len(spans):
         return Steps(*(np.empty(0, np.int64) for _ in range(3)))
-    host = np.isin(spans.kind, np.array(_HOST_KINDS, np.uint8))
+    host = spans.is_kind(*_HOST_KINDS)
     rows = np.flatnonzero((numbers[spans.name] >= 0) & host)
     order = rows[np.argsort(spans.start_ns[rows], kind="stable")]
     return Steps(numbers[spans.name[order]], spans.start_ns[order], spans.duration_ns[order])
