@@ -71,6 +71,27 @@ uint32_t tier_by_name(const char* name) noexcept {
   return kTierDefault;
 }
 
+// What the number means, where it says more than that something failed.
+const char* words_of(int result) noexcept {
+  switch (result) {
+    case kInsufficientPrivileges:
+      return " (no permission)";
+    case 33:
+    case 40:
+      return " (not on this vGPU)";
+    case 41:
+      return " (not under confidential computing)";
+    case 42:
+      return " (not on a CMP card)";
+    case 43:
+      return " (not on this MIG device)";
+    case 45:
+      return " (not under WSL)";
+    default:
+      return "";
+  }
+}
+
 // From narrow to wide: that a client asks for less takes nothing from the others.
 uint32_t width_of(uint32_t tier) noexcept {
   constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4};
@@ -135,9 +156,10 @@ void Collector::start(const ProviderApi* api) noexcept {
   tick_kind_ = ring != nullptr ? ring->clock() : trusted_clock();
   random_ = static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC)) | 1;
   if (!pool_.open()) return missing("no memory for CUPTI's buffers");
+  watch_neighbours();
   pthread_mutex_lock(&lock_);
   tier_ = wanted_tier();
-  if (take()) {
+  if (!others_.load(std::memory_order_relaxed) && take()) {
     // On from the first launch: what CUPTI prepares when records are first asked for, it prepares
     // now and not in the middle of the work.
     bool on = has_clock_ && tier_ != kTierLaunches;
@@ -196,8 +218,7 @@ bool Collector::take() noexcept {
     return false;
   }
   if (result != kSuccess) {
-    snprintf(text, sizeof(text), "cuptiSubscribe failed with %d%s", result,
-             result == kInsufficientPrivileges ? " (no permission)" : "");
+    snprintf(text, sizeof(text), "cuptiSubscribe failed with %d%s", result, words_of(result));
     missing(text);
     return false;
   }
@@ -248,6 +269,11 @@ void Collector::yield(bool to_others) noexcept {
   if (api_ == nullptr || forked_.load(std::memory_order_relaxed)) return;
   if (others_.exchange(to_others) == to_others) return;
   api_->mark("gpu/yielded", 11, to_others ? 1 : 0);
+  if (to_others && tool_in_process() != nullptr) {
+    char text[96];
+    snprintf(text, sizeof(text), "%s is in this process and has CUPTI", tool_in_process());
+    missing(text);
+  }
   if (to_others) {
     // On a thread of the other tool's: if ours is inside a CUPTI that does not answer, it goes on.
     timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);

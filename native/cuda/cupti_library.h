@@ -28,6 +28,8 @@ class Library {
   const char* open() noexcept;
   // This one does not work with the driver here: the next that can be found. False: there is none.
   bool open_next() noexcept;
+  // From now on it is this one.
+  void keep() noexcept { candidate_ = kLastCandidate; }
   bool is_open() const noexcept { return api_ != Api::kNone; }
   Api api() const noexcept { return api_; }
   const Facts& facts() const noexcept { return facts_; }

@@ -25,18 +25,42 @@ constexpr uint32_t kJumpSlot = R_X86_64_JUMP_SLOT, kData = R_X86_64_GLOB_DAT;
 std::atomic<int> subscribers{0};
 std::atomic<uint64_t> kinds{0};  // enabled by others, a bit each
 
-// The function that the caller meant, in the library that we use too.
+// A library by which a tool of NVIDIA's gets into a process, and takes CUPTI's place there.
+struct Tool {
+  const char* library;
+  const char* name;
+};
+constexpr Tool kTools[] = {{"libToolsInjection64.so", "Nsight Systems"},
+                           {"libcuda-injection.so", "Nsight Compute"},
+                           {"libsanitizer-collection.so", "Compute Sanitizer"}};
+std::atomic<const char*> tool{nullptr};
+
+enum Function : uint32_t {
+  kSubscribe,
+  kSubscribe2,
+  kUnsubscribe,
+  kEnable,
+  kDisable,
+  kRegister,
+  kFinalize,
+  kFunctions
+};
+// The functions that callers mean, in the library that we use too.
+void* reals[kFunctions] = {};
+
 template <typename F>
-F real(const char* name) noexcept {
-  return reinterpret_cast<F>(Collector::get().library().symbol(name));
+F real(Function function) noexcept {
+  return reinterpret_cast<F>(reals[function]);
 }
 
 void others_left() noexcept {
-  if (subscribers.load() <= 0 && kinds.load() == 0) Collector::get().yield(false);
+  if (subscribers.load() <= 0 && kinds.load() == 0 && tool.load() == nullptr) {
+    Collector::get().yield(false);
+  }
 }
 
 Result subscribe(Subscriber* subscriber, Callback callback, void* user) noexcept {
-  auto function = real<Result (*)(Subscriber*, Callback, void*)>("cuptiSubscribe");
+  auto function = real<Result (*)(Subscriber*, Callback, void*)>(kSubscribe);
   if (function == nullptr) return kUnknown;
   Collector::get().yield(true);
   Result result = function(subscriber, callback, user);
@@ -47,8 +71,7 @@ Result subscribe(Subscriber* subscriber, Callback callback, void* user) noexcept
 
 Result subscribe2(Subscriber* subscriber, Callback callback, void* user,
                   SubscriberParams* params) noexcept {
-  auto function =
-      real<Result (*)(Subscriber*, Callback, void*, SubscriberParams*)>("cuptiSubscribe_v2");
+  auto function = real<Result (*)(Subscriber*, Callback, void*, SubscriberParams*)>(kSubscribe2);
   if (function == nullptr) return kUnknown;
   // Side by side if both want to be; else they have it alone.
   bool shares = Collector::get().library().api() == Api::kV2 && params != nullptr &&
@@ -62,7 +85,7 @@ Result subscribe2(Subscriber* subscriber, Callback callback, void* user,
 }
 
 Result unsubscribe(Subscriber subscriber) noexcept {
-  auto function = real<Result (*)(Subscriber)>("cuptiUnsubscribe");
+  auto function = real<Result (*)(Subscriber)>(kUnsubscribe);
   if (function == nullptr) return kUnknown;
   Result result = function(subscriber);
   if (result == kSuccess && subscribers.load() > 0) subscribers--;
@@ -71,7 +94,7 @@ Result unsubscribe(Subscriber subscriber) noexcept {
 }
 
 Result enable(uint32_t kind) noexcept {
-  auto function = real<Result (*)(uint32_t)>("cuptiActivityEnable");
+  auto function = real<Result (*)(uint32_t)>(kEnable);
   if (function == nullptr) return kUnknown;
   Collector::get().yield(true);
   Result result = function(kind);
@@ -81,7 +104,7 @@ Result enable(uint32_t kind) noexcept {
 }
 
 Result disable(uint32_t kind) noexcept {
-  auto function = real<Result (*)(uint32_t)>("cuptiActivityDisable");
+  auto function = real<Result (*)(uint32_t)>(kDisable);
   if (function == nullptr) return kUnknown;
   Result result = function(kind);
   if (kind < 64) kinds &= ~(uint64_t{1} << kind);
@@ -90,7 +113,7 @@ Result disable(uint32_t kind) noexcept {
 }
 
 Result register_buffers(RequestBuffer request, CompleteBuffer complete) noexcept {
-  auto function = real<Result (*)(RequestBuffer, CompleteBuffer)>("cuptiActivityRegisterCallbacks");
+  auto function = real<Result (*)(RequestBuffer, CompleteBuffer)>(kRegister);
   if (function == nullptr) return kUnknown;
   // Ours would be replaced; whoever registers enables something next.
   Collector::get().yield(true);
@@ -98,7 +121,7 @@ Result register_buffers(RequestBuffer request, CompleteBuffer complete) noexcept
 }
 
 Result finalize() noexcept {
-  auto function = real<Result (*)()>("cuptiFinalize");
+  auto function = real<Result (*)()>(kFinalize);
   if (function == nullptr) return kUnknown;
   Result result = function();
   subscribers = 0;
@@ -108,6 +131,7 @@ Result finalize() noexcept {
 }
 
 struct Hook {
+  Function which;
   const char* name;
   void* function;
 };
@@ -118,13 +142,13 @@ void* address(F* function) noexcept {
 }
 
 const Hook kHooks[] = {
-    {"cuptiSubscribe", address(subscribe)},
-    {"cuptiSubscribe_v2", address(subscribe2)},
-    {"cuptiUnsubscribe", address(unsubscribe)},
-    {"cuptiActivityEnable", address(enable)},
-    {"cuptiActivityDisable", address(disable)},
-    {"cuptiActivityRegisterCallbacks", address(register_buffers)},
-    {"cuptiFinalize", address(finalize)},
+    {kSubscribe, "cuptiSubscribe", address(subscribe)},
+    {kSubscribe2, "cuptiSubscribe_v2", address(subscribe2)},
+    {kUnsubscribe, "cuptiUnsubscribe", address(unsubscribe)},
+    {kEnable, "cuptiActivityEnable", address(enable)},
+    {kDisable, "cuptiActivityDisable", address(disable)},
+    {kRegister, "cuptiActivityRegisterCallbacks", address(register_buffers)},
+    {kFinalize, "cuptiFinalize", address(finalize)},
 };
 
 struct Tables {
@@ -153,7 +177,9 @@ void look_through(const ElfW(Rela) * relocations, size_t bytes, ElfW(Addr) base,
     const char* name = tables.texts + symbol.st_name;
     if (strncmp(name, "cupti", 5) != 0) continue;
     for (const Hook& hook : kHooks) {
-      if (strcmp(name, hook.name) == 0) replace(base + relocations[i].r_offset, hook.function);
+      if (reals[hook.which] != nullptr && strcmp(name, hook.name) == 0) {
+        replace(base + relocations[i].r_offset, hook.function);
+      }
     }
   }
 }
@@ -210,18 +236,75 @@ int look_at(dl_phdr_info* info, size_t, void* own) noexcept {
   return 0;
 }
 
-int count_loaded(dl_phdr_info* info, size_t, void* adds) noexcept {
-  *static_cast<unsigned long long*>(adds) = info->dlpi_adds;
-  return 1;
+// Whoever looks a function up by dlsym is led past us as well, and so is every library that is
+// loaded from now on: the address in libcupti's table of symbols, in this process, becomes ours.
+void lead_lookups(const Hook& hook) noexcept {
+  Dl_info info = {};
+  const ElfW(Sym)* symbol = nullptr;
+  void* extra = nullptr;
+  if (dladdr1(reals[hook.which], &info, &extra, RTLD_DL_SYMENT) == 0) return;
+  symbol = static_cast<const ElfW(Sym)*>(extra);
+  // Another name for the same address, which nobody looks up.
+  if (symbol == nullptr || info.dli_sname == nullptr || strcmp(info.dli_sname, hook.name) != 0) {
+    return;
+  }
+  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  auto place = reinterpret_cast<size_t>(&symbol->st_value);
+  auto* start = reinterpret_cast<void*>(place & ~(page - 1));
+  if (mprotect(start, page, PROT_READ | PROT_WRITE) != 0) return;
+  auto base = reinterpret_cast<ElfW(Addr)>(info.dli_fbase);
+  __atomic_store_n(const_cast<ElfW(Addr)*>(&symbol->st_value),
+                   reinterpret_cast<ElfW(Addr)>(hook.function) - base, __ATOMIC_RELEASE);
+  mprotect(start, page, PROT_READ);
+}
+
+// Once: the functions themselves, before their places are taken.
+bool know_functions() noexcept {
+  Library& library = Collector::get().library();
+  if (!library.is_open()) return false;
+  if (reals[kSubscribe] != nullptr) return true;
+  for (const Hook& hook : kHooks) reals[hook.which] = library.symbol(hook.name);
+  // What is changed in it must stay what we know.
+  library.keep();
+  for (const Hook& hook : kHooks) {
+    if (reals[hook.which] != nullptr) lead_lookups(hook);
+  }
+  return true;
+}
+
+struct Loaded {
+  unsigned long long changes;
+  const char* tool;
+};
+
+int look_for_tools(dl_phdr_info* info, size_t, void* data) noexcept {
+  auto* loaded = static_cast<Loaded*>(data);
+  loaded->changes = info->dlpi_adds + info->dlpi_subs;
+  const char* name = strrchr(info->dlpi_name, '/');
+  name = name != nullptr ? name + 1 : info->dlpi_name;
+  for (const Tool& one : kTools) {
+    if (strcmp(name, one.library) == 0) loaded->tool = one.name;
+  }
+  return 0;
 }
 
 }  // namespace
 
+const char* tool_in_process() noexcept { return tool.load(std::memory_order_relaxed); }
+
 void watch_neighbours() noexcept {
-  static std::atomic<unsigned long long> seen{0};
-  unsigned long long adds = 0;
-  dl_iterate_phdr(count_loaded, &adds);
-  if (seen.exchange(adds) == adds) return;
+  static std::atomic<unsigned long long> seen{0}, hooked{0};
+  Loaded loaded = {};
+  dl_iterate_phdr(look_for_tools, &loaded);
+  if (seen.exchange(loaded.changes) != loaded.changes) {
+    tool.store(loaded.tool, std::memory_order_relaxed);
+    if (loaded.tool != nullptr) {
+      Collector::get().yield(true);
+    } else {
+      others_left();
+    }
+  }
+  if (!know_functions() || hooked.exchange(loaded.changes) == loaded.changes) return;
   dl_iterate_phdr(look_at, const_cast<Hook*>(kHooks));
 }
 

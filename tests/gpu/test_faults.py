@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,74 @@ def test_the_job_goes_on_and_the_recording_says_why(
     done = gpu_job(_HUNDRED, PILOTLIGHT_SIM_TRAPS=trap)
     assert (done.code, done.out.strip()) == (0, "done"), done.err
     assert f"gpu/missing: {said}" in done.rows("marks")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (43, "cuptiSubscribe failed with 43 (not on this MIG device)"),
+        (41, "cuptiSubscribe failed with 41 (not under confidential computing)"),
+        (7, "cuptiSubscribe failed with 7"),
+    ],
+)
+def test_devices_that_cupti_refuses_are_named(gpu_job: RunGpuJob, error: int, said: str) -> None:
+    done = gpu_job(_HUNDRED, PILOTLIGHT_SIM_SUBSCRIBE_ERROR=str(error))
+    assert (done.code, done.out.strip()) == (0, "done"), done.err
+    assert f"gpu/missing: {said}" in done.rows("marks")
+
+
+def test_a_libcupti_that_is_loaded_twice_is_said_and_the_first_is_used(
+    gpu_job: RunGpuJob, simulator: Path, tmp_path: Path
+) -> None:
+    second = tmp_path / "libcupti.so.12"
+    second.write_bytes((simulator / "cupti-28" / "libcupti.so.12").read_bytes())
+    done = gpu_job(
+        f"import ctypes\nctypes.CDLL('libcupti.so.12')\nctypes.CDLL({str(second)!r})\n" + _HUNDRED,
+        cupti=None,
+        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
+    )
+    assert (done.code, done.out.strip()) == (0, "done"), done.err
+    assert "gpu/missing: libcupti is loaded more than once; the first one is used" in done.rows(
+        "marks"
+    )
+    assert done.rows("activities")["gemm"] == 100
+
+
+def test_processes_that_share_a_gpu_by_mps_are_recorded_each(gpu_job: RunGpuJob) -> None:
+    """To a client MPS is another way to the driver: here two processes on one device."""
+    done = gpu_job(
+        "import os, subprocess, sys\ngpu = Gpu()\n"
+        "if 'CHILD' not in os.environ:\n"
+        "    child = {**os.environ, 'CHILD': '1'}\n"
+        "    other = subprocess.Popen([sys.executable, __file__], env=child)\n"
+        "for _ in range(50): gpu.kernel('gemm', 1000)\ngpu.sync()\n"
+        "if 'CHILD' not in os.environ: print(other.wait())\n",
+        CUDA_MPS_PIPE_DIRECTORY="/tmp/nvidia-mps",
+    )
+    assert done.out.strip() == "0", done.err
+    table = done.recording.detail("activities")
+    gemm = [name == "gemm" for name in done.names("activities")]
+    assert sorted(Counter(table["process"][gemm].tolist()).values()) == [50, 50]
+
+
+def test_copies_between_devices_memory_and_cuptis_own_work_are_recorded(
+    gpu_job: RunGpuJob,
+) -> None:
+    done = gpu_job(
+        "import ctypes\ngpu = Gpu()\n"
+        "for _ in range(200): gpu.kernel('gemm', 1000)\n"
+        "no = ctypes.c_uint64(0)\n"
+        "for _ in range(3): gpu._call('cuMemcpyPeerAsync', no, None, no, None, "
+        "ctypes.c_size_t(1 << 20), None)\n"
+        "place = gpu.allocate(1 << 20)\n"
+        "gpu._call('cuMemFree_v2', ctypes.c_uint64(place))\ngpu.sync()\n",
+        PILOTLIGHT_SIM_TRAPS="overhead",
+    )
+    assert done.code == 0, done.err
+    found = done.rows("activities")
+    assert found["Memcpy PtoP (Device -> Device)"] == 3
+    assert (found["allocation"], found["free"]) == (1, 1)
+    assert found["CUDA command buffer full"] == 2
 
 
 def test_without_libcupti_there_are_no_records_and_a_reason(
@@ -140,6 +209,21 @@ def test_names_of_4_kb_are_cut_and_a_great_many_share_one(gpu_job: RunGpuJob) ->
     assert found["k" * 1024] == 1
     assert 0 < found["(other kernels)"] == done.last("gpu/names_shared")
     assert sum(found.values()) == 20_001
+
+
+def test_a_million_distinct_names_are_bounded_and_counted(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "gpu = Gpu()\n"
+        "for _ in range(10): gpu.library.gpu_sim_launch_names(gpu._module, 100_000)\ngpu.sync()\n",
+        timeout=120,
+    )
+    assert done.code == 0, done.err
+    found = done.rows("activities")
+    lost = sum(done.last(f"gpu/lost_{why}") or 0 for why in ("by_cupti", "ring_full"))
+    # The wait at the end may be among the lost.
+    assert abs(sum(found.values()) + lost - 1_000_001) <= 1
+    assert len(found) <= (1 << 14) + 2
+    assert (done.last("gpu/names_shared") or 0) >= found["(other kernels)"] > 0
 
 
 def test_a_program_killed_in_the_middle_leaves_what_it_published(

@@ -17,7 +17,6 @@ def work(seconds):
         time.sleep(0.001)
 work(0.3)
 plain = ctypes.CDLL({plain!r})
-time.sleep(1.2)  # a new library is noticed within a second
 began = plain.plain_begin()
 work(0.5)
 heard = plain.plain_heard()
@@ -55,6 +54,80 @@ def test_both_listen_side_by_side_where_cupti_allows_it(
     assert done.out.split() == ["0", "True"]
     assert not done.marks("gpu/yielded")
     assert done.rows("activities")["gemm"] == done.rows("launches")["cuLaunchKernel"]
+
+
+def test_a_tool_that_looks_functions_up_by_dlsym_gets_cupti_too(
+    gpu_job: RunGpuJob, simulator: Path
+) -> None:
+    done = gpu_job(
+        """
+import ctypes, time
+gpu = Gpu()
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        gpu.kernel("gemm", 1000)
+        time.sleep(0.001)
+work(1.2)
+cupti = ctypes.CDLL("libcupti.so.12")  # ctypes uses dlsym
+heard = []
+kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
+hear = kind(lambda *_: heard.append(1))
+subscriber = ctypes.c_void_p()
+print(cupti.cuptiSubscribe(ctypes.byref(subscriber), hear, None))
+cupti.cuptiEnableCallback(1, subscriber, 1, 307)
+work(0.2)
+print(cupti.cuptiUnsubscribe(subscriber), len(heard) > 10)
+work(2.2)
+""",
+        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
+    )
+    assert done.code == 0, done.err
+    assert done.out.split() == ["0", "0", "True"]
+    assert done.marks("gpu/yielded") == [1, 0]
+    assert len(done.marks("gpu/taken")) == 2
+
+
+def test_nsight_systems_is_known_by_its_library_and_left_alone(
+    gpu_job: RunGpuJob, simulator: Path, tmp_path: Path
+) -> None:
+    """A library of that name stands in for it: what counts is that it is in the process."""
+    library = tmp_path / "libToolsInjection64.so"
+    library.write_bytes((simulator / "cupti-28" / "libplain.so").read_bytes())
+    done = gpu_job(
+        f"""
+import ctypes, time, _ctypes
+gpu = Gpu()
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        gpu.kernel("gemm", 1000)
+        time.sleep(0.001)
+work(0.2)
+tool = ctypes.CDLL({str(library)!r})
+work(1.5)
+_ctypes.dlclose(tool._handle)
+work(2.5)
+""",
+        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
+    )
+    assert done.code == 0, done.err
+    assert "gpu/missing: Nsight Systems is in this process and has CUPTI" in done.rows("marks")
+    assert done.marks("gpu/yielded") == [1, 0]
+    assert len(done.marks("gpu/taken")) == 2
+
+
+def test_a_job_without_gpu_collection_leaves_the_calls_of_others_alone(
+    gpu_job: RunGpuJob, simulator: Path
+) -> None:
+    plain = str(simulator / "cupti-28" / "libplain.so")
+    done = gpu_job(
+        f"import ctypes\ngpu = Gpu()\nplain = ctypes.CDLL({plain!r})\nprint(plain.plain_begin())\n"
+        "for _ in range(20): gpu.kernel('k', 100)\nprint(plain.plain_heard())\n",
+        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
+        PILOTLIGHT_GPU="off",
+    )
+    assert done.out.split() == ["0", "40"], done.err
 
 
 def test_a_tool_that_was_there_first_keeps_cupti_and_the_report_says_so(

@@ -112,3 +112,39 @@ def test_nothing_is_collected_when_it_is_turned_off(gpu_job: RunGpuJob) -> None:
     done = gpu_job(_LOOP, PILOTLIGHT_GPU="off")
     assert done.code == 0
     assert not done.rows("activities") and not done.rows("launches")
+
+
+_WITHOUT_RUN = """
+import os
+# As in a process that was started with PILOTLIGHT=1 alone.
+del os.environ["CUDA_INJECTION64_PATH"]
+from pilotlight.probe.devices import bring
+"""
+
+
+def test_a_process_that_run_did_not_start_is_recorded_from_its_first_launch(
+    gpu_job: RunGpuJob,
+) -> None:
+    done = gpu_job(
+        _WITHOUT_RUN + "bring()\ngpu = Gpu()\nfor _ in range(50): gpu.kernel('gemm', 1000)\n"
+    )
+    assert done.code == 0, done.err
+    assert done.rows("activities")["gemm"] == 50
+
+
+def test_a_process_that_has_begun_with_cuda_is_recorded_from_then_on(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        _WITHOUT_RUN + "gpu = Gpu()\nfor _ in range(50): gpu.kernel('before', 1000)\nbring()\n"
+        "for _ in range(50): gpu.kernel('after', 1000)\nbring()\n"
+    )
+    assert done.code == 0, done.err
+    found = done.rows("activities")
+    assert (found["before"], found["after"]) == (0, 50)
+
+
+def test_cupti_is_not_touched_before_cuda_is(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        _WITHOUT_RUN + "import ctypes\nctypes.CDLL('libcuda.so.1')\nbring()\n"
+        "print('libcupti' in open('/proc/self/maps').read())\n"
+    )
+    assert done.out.strip() == "False", done.err

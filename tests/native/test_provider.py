@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pilotlight import _probe
@@ -88,3 +89,10 @@ print(count.value - before)
 def test_the_core_starts_where_no_probe_runs() -> None:
     core = str(Path(_probe.__file__).parent / "libpilotlight_core.so")
     assert _ask("print(table.version, stack())", core) == "1 0"
+
+
+def test_a_lock_that_a_fork_left_set_neither_hangs_nor_hides_what_is_lost(
+    program: Callable[[str, str], Path], run: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = run(program("brief_lock_test", "g++"))
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["all hold"]), done.stdout

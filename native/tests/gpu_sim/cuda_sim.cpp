@@ -459,6 +459,21 @@ int gpu_sim_launch_many(void* function, unsigned count, unsigned ns, void* strea
   return error;
 }
 
+// A launch each of kernels with names of their own.
+int gpu_sim_launch_names(void* module, unsigned count) {
+  int error = kSuccess;
+  for (unsigned i = 0; i < count && error == kSuccess; i++) {
+    void* function = nullptr;
+    char name[32];
+    snprintf(name, sizeof(name), "made_up_%u", i);
+    error = cuModuleGetFunction(&function, module, name);
+    if (error == kSuccess) {
+      error = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+    }
+  }
+  return error;
+}
+
 int cuMemcpyHtoDAsync_v2(uint64_t, const void*, size_t bytes, void* stream) {
   Api api(277, "cuMemcpyHtoDAsync_v2", nullptr);
   return copy(kCopy, 1, bytes, stream, api.correlation());

@@ -242,6 +242,8 @@ uint32_t kind_of(const Work& work) {
       return abi::kSynchronization;
     case gpu_sim::kGraph:
       return abi::kGraphTrace;
+    case gpu_sim::kOwn:
+      return abi::kOverhead;
     default:
       return abi::kMemory2;
   }
@@ -332,6 +334,14 @@ void write_record(uint8_t* place, uint32_t kind, const Work& work) {
       r->graph = work.graph;
       r->context = work.context;
       r->stream = work.stream;
+      return;
+    }
+    case abi::kOverhead: {
+      auto* r = put<abi::OverheadRecord>(place, kind);
+      r->overhead = 6 << 16;  // COMMAND_BUFFER_FULL
+      r->object = 1;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
       return;
     }
     default: {
@@ -449,6 +459,16 @@ void on_work(const Work* given) {
   }
 }
 
+void on_device_work(const Work* work) {
+  on_work(work);
+  static std::atomic<uint64_t> kernels{0};
+  if (work->kind != gpu_sim::kKernel || !has_trap("overhead") || ++kernels % 100 != 0) return;
+  Work own = *work;
+  own.kind = gpu_sim::kOwn;
+  own.end_ns = own.start_ns + 20000;
+  on_work(&own);
+}
+
 void on_graph(const GraphEvent* event) {
   for (Client& client : clients) {
     if (client.enabled[abi::kResource][event->id].load() == 0) continue;
@@ -475,7 +495,8 @@ bool in_callback() { return inside != kNowhere; }
 double stretch() { return kernels_on.load() > 0 ? stretch_ratio() : 0; }
 bool traces_nodes() { return kernels_on.load() > 0 && graphs_on.load() == 0; }
 
-const Hooks hooks = {on_call, on_work, on_graph, on_resource, in_callback, stretch, traces_nodes};
+const Hooks hooks = {on_call,     on_device_work, on_graph,    on_resource,
+                     in_callback, stretch,        traces_nodes};
 
 Client* client_of(void* subscriber) {
   auto* client = static_cast<Client*>(subscriber);
@@ -491,6 +512,8 @@ abi::Result add(void** subscriber, abi::Callback callback, void* user, bool v2, 
   if (has_trap("taken")) return abi::kMultipleSubscribers;
   if (has_trap("privileges")) return abi::kInsufficientPrivileges;
   if (has_trap("no_driver")) return abi::kNotInitialized;
+  static const int error = int(number_in("PILOTLIGHT_SIM_SUBSCRIBE_ERROR", 0));
+  if (error != 0) return static_cast<abi::Result>(error);
   static bool many_allowed = false;
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);

@@ -34,9 +34,9 @@ inline bool has_trap(const char* name) {
   return false;
 }
 
-enum WorkKind : uint32_t { kKernel, kCopy, kPeerCopy, kSet, kSync, kGraph, kAllocate, kFree };
+enum WorkKind : uint32_t { kKernel, kCopy, kPeerCopy, kSet, kSync, kGraph, kAllocate, kFree, kOwn };
 
-// Something that the device did.
+// Something that the device did; kOwn: that CUPTI did itself.
 struct Work {
   WorkKind kind;
   uint32_t device, context, stream;

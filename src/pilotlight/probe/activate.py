@@ -69,6 +69,7 @@ def _hook() -> None:
 
     for framework in ("torch", "jax"):
         watch.when_imported(framework, _begin_errands)
+        watch.when_imported(framework, _bring_devices)
     gc.callbacks.append(_probe.gc_callback)
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -78,6 +79,12 @@ def _begin_errands(_: object) -> None:
     from pilotlight.probe.errands import begin
 
     begin()
+
+
+def _bring_devices(_: object) -> None:
+    from pilotlight.probe.devices import bring
+
+    bring()
 
 
 def _after_fork_in_child() -> None:
