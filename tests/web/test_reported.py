@@ -34,6 +34,13 @@ def evil(folder: Path) -> Path:
         process.add("steps", 100, number, (number + 1) * 100 * MS, 50 * MS)
         process.add("samples", 100, process.stack(EVIL), 1, 0, (number + 1) * 100 * MS, MS)
     process.add("spans", 100, process.name(EVIL), 1, 0, 5_000, MS)
+    process.add("tracks", 8, process.name("GPU 0 stream 7"), 1, 0, 7)
+    for mark, (name, value) in enumerate((("gpu/window", 1), (f"gpu/missing: {EVIL}", 0))):
+        process.add("marks", 300, process.name(name), 1, 2_000 + mark, value)
+    for start_ns in range(10_000, 90_000, 10_000):
+        process.add(
+            *("activities", 300, process.name(EVIL), 8, 1, 0, start_ns, 4_000, 1, 0, 0, 0, 0)
+        )
     return write_example(folder, process)
 
 
@@ -58,6 +65,7 @@ def test_names_are_only_data(tmp_path: Path) -> None:
     assert data is not None
     report = json.loads(data[1])["answers"]["report"]
     assert EVIL in [name for name, _ in report["flame"]["functions"]]
+    assert [work["name"] for work in report["gpu"]["work"]] == [EVIL]
 
 
 def test_the_page_asks_nobody_for_anything(tmp_path: Path) -> None:

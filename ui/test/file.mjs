@@ -17,7 +17,7 @@ export default async function ({ address, options, open, accessible, drawn, asse
     await page.getByRole("heading", { name: /No operator with a cost model/ }).waitFor();
   }
   if (options[0] === "report") {
-    for (const title of ["Step time", "Where the time goes", "Steps", "Ranges", "Threads", "Processes", "Not in these numbers"]) {
+    for (const title of ["Step time", "Where the time goes", "Steps", "Ranges", "Threads", "Processes", "GPUs of each rank", "Missing of the GPUs", "Not in these numbers"]) {
       await page.getByRole("heading", { name: title, exact: true }).first().waitFor();
     }
     await page.getByText("12 steps shown").waitFor();

@@ -13,10 +13,14 @@ export interface ReportDocument {
   counters: { name: string; process: number; last: number; min: number; max: number }[];
   losses: { gaps: { process: number; count: number; first_since_start_ns: number; last_since_start_ns: number; first_step: number | null; last_step: number | null; reason: string }[]; chunks_dropped: number; rows_dropped: number; samples_torn: number; passes_skipped: number; write_errors: string[]; warnings: string[] };
   overhead: { samplers: { cpu_ratio: number; achieved_hz: number; asked_hz: number }[]; agent_cpu_ratio: number | null; agent_rss_bytes: number | null; recorded_bytes: number };
+  gpu: { processes: GpuProcess[]; work: GpuWork[]; work_left_out: number };
   flame: FlameDocument;
   step_rows: { process: number; step: number[]; since_start_ns: number[]; duration_ns: number[]; is_outlier: number[] }[];
   page: { nodes_left_out: number; steps_left_out: number };
 }
+
+export interface GpuProcess { process: number; devices: number[]; coverage_ratio: number; launches_ratio: number; busy_ratio: number | null; launches: number; activities: number; overhead_ratio: number | null; overhead_low: number | null; overhead_high: number | null; spent_ratio: number | null; clock_uncertainty_ns: number | null; losses: Record<string, number>; missing: string[] }
+export interface GpuWork { name: string; kind: string; seen: number; total_count: number; total_ns: number; ratio: number; median_ns: number; launched_in: string }
 
 export interface Outlier { step: number; is_first: boolean; since_start_ns: number; duration_ns: number; ratio: number; gc_ns: number; doing: string; doing_ratio: number }
 

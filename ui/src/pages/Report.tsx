@@ -6,7 +6,7 @@ import { callees, callers, lay, type Tree } from "../charts/tree";
 import { remember, useAddress } from "../data/address";
 import { useAnswer } from "../data/load";
 import type { FlameDocument, ReportDocument, Times } from "../data/report";
-import { clock, count, duration, share, shortFile, size, threeDigits, UNKNOWN, value } from "../look/format";
+import { clock, count, duration, share, shortFile, signedShare, size, threeDigits, UNKNOWN, value } from "../look/format";
 import { Bar, Failed, Field, Search, Table, Waiting } from "../parts/parts";
 
 const STATES = ["unknown", "running", "waiting", "gil", "disk"];
@@ -29,6 +29,7 @@ export function ReportPage() {
       </header>
       <StepTimes report={report} label={label} />
       <Stacks report={report} label={label} />
+      <Gpus report={report} label={label} />
       <Tables report={report} label={label} />
     </>
   );
@@ -105,6 +106,31 @@ function Stacks({ report, label }: Part) {
       {sandwich && name !== null
         ? <div class="split"><div><h2>{laid.tree.names[name]} <button type="button" onClick={() => setName(null)}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={STATES} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={STATES} /></div></div>
         : <Flame laid={laid} query={text} label="Flame graph" onPick={setName} palette={STATES} />}
+    </section>
+  );
+}
+
+function Gpus({ report, label }: Part) {
+  const { processes, work, work_left_out } = report.gpu;
+  if (!processes.length) return null;
+  const isPartial = processes.some((row) => row.coverage_ratio < 0.999);
+  const notes = processes.flatMap((row) => [
+    ...row.missing.map((reason) => `${label(row.process)}: not recorded: ${reason}`),
+    ...Object.entries(row.losses).map(([name, number]) => `${label(row.process)}: ${name.replace("gpu/", "").replaceAll("_", " ")}: ${count(number)}`),
+  ]);
+  return (
+    <section aria-label="GPUs" class="columns">
+      <Table title={`Work on the GPU${isPartial ? " (totals stand for the time between the windows too)" : ""}`} rows={work} columns={[
+        { title: "work", isText: true, cell: (row) => row.name }, { title: "kind", isText: true, cell: (row) => row.kind }, { title: "time", cell: (row) => share(row.ratio), sort: (row) => row.total_ns },
+        { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "count", cell: (row) => count(Math.round(row.total_count)), sort: (row) => row.total_count },
+        { title: "seen", cell: (row) => count(row.seen), sort: (row) => row.seen }, { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns }, { title: "launched in", isText: true, cell: (row) => row.launched_in }]} />
+      <Table title="GPUs of each rank" rows={processes} columns={[
+        { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "gpu", cell: (row) => row.devices.join(", ") }, { title: "busy", cell: (row) => (row.busy_ratio === null ? UNKNOWN : share(row.busy_ratio)) },
+        { title: "seen", cell: (row) => share(row.coverage_ratio), sort: (row) => row.coverage_ratio }, { title: "launches seen", cell: (row) => share(row.launches_ratio) }, { title: "launches", cell: (row) => count(row.launches) }, { title: "records", cell: (row) => count(row.activities) },
+        { title: "costs, of a step", cell: (row) => (row.overhead_ratio === null || row.overhead_low === null || row.overhead_high === null ? UNKNOWN : `${signedShare(row.overhead_ratio)} (${signedShare(row.overhead_low)} to ${signedShare(row.overhead_high)})`) },
+        { title: "clock", cell: (row) => (row.clock_uncertainty_ns === null ? "" : `± ${duration(row.clock_uncertainty_ns)}`) }]} />
+      {notes.length > 0 && <section><h2>Missing of the GPUs</h2><ul>{notes.map((line) => <li>{line}</li>)}</ul></section>}
+      {work_left_out > 0 && <p class="about">{count(work_left_out)} kinds of work more are left out here.</p>}
     </section>
   );
 }
