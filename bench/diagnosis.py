@@ -130,8 +130,10 @@ def outcome(seed: int, least: float) -> Outcome:
     if seed % HANG_SHARE == 3:
         return hang_outcome(seed)
     case = case_of(seed)
-    findings = diagnose(job_of(simulate(case.shape, (*case.faults, *case.condition)))).findings
-    with_all_us = step_us(simulate(case.shape, case.faults))
+    traces = simulate(case.shape, (*case.faults, *case.condition))
+    findings = diagnose(job_of(traces)).findings
+    # The condition changes the record of the steps, not their lengths.
+    with_all_us = step_us(traces)
     gains = {fault: true_gain(case, fault, with_all_us) for fault in case.faults}
     worst = max(gains, key=lambda fault: gains[fault])
     label = f"{worst.kind} {worst.factor:g}"

@@ -12,7 +12,13 @@ from pilotlight.simulate.run import simulate, step_us
 SHAPE = JobShape(ranks=4, steps=8, layers=6)
 
 
-@pytest.mark.parametrize("kind", ["loader", "gc", "recompile", "slow_gpu", "throttle"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "loader", "gc", "recompile", "slow_gpu", "throttle", "slow_host", "cpu_contention", "sync",
+        "length_imbalance",
+    ],
+)  # fmt: skip
 def test_the_high_end_of_a_gain_is_what_the_job_without_the_fault_gains(kind: str) -> None:
     faults = (Fault(kind, 1, 1.4),)
     found = diagnose(job_of(simulate(SHAPE, faults)))
@@ -39,3 +45,20 @@ def test_a_call_that_drains_the_device_hides_no_other_cause() -> None:
     true = 1 - step_us(simulate(SHAPE, faults[1:])) / step_us(simulate(SHAPE, faults))
     assert (found.cause, found.rank) == ("loader", 1)
     assert found.gain_high_ratio == pytest.approx(true, rel=0.12)
+
+
+def test_without_calls_for_memory_the_optimizer_still_waits_for_the_gradients() -> None:
+    faults = (Fault("allocation", 0, 1.1),)
+    found = diagnose(job_of(simulate(SHAPE, faults))).findings[0]
+    true = 1 - step_us(simulate(SHAPE)) / step_us(simulate(SHAPE, faults))
+    assert found.cause == "allocation"
+    assert found.gain_high_ratio == pytest.approx(true, rel=0.12)
+
+
+def test_a_stage_with_more_work_gains_between_sharing_and_losing_it() -> None:
+    shape = JobShape(ranks=4, steps=5, layers=4, pipeline=4, micro_batches=8, transfer_us=5)
+    faults = (Fault("stage_imbalance", 1, 1.5),)
+    found = diagnose(job_of(simulate(shape, faults))).findings[0]
+    true = 1 - step_us(simulate(shape)) / step_us(simulate(shape, faults))
+    assert found.gain_high_ratio == pytest.approx(true, rel=0.1)
+    assert found.gain_low_ratio == pytest.approx(0.75 * found.gain_high_ratio)

@@ -132,7 +132,8 @@ def test_without_a_stall_the_job_is_as_fast_as_one_that_never_had_it(kind: str, 
 
 def test_without_blocking_calls_the_host_runs_ahead() -> None:
     found, true = gain(
-        (Fault("sync", 0, 1.3),), lambda graph: graph.without_blocking().total_ns(graph.duration_ns)
+        (Fault("sync", 0, 1.3),),
+        lambda graph: graph.without_waits("sync").total_ns(graph.duration_ns),
     )
     assert found == pytest.approx(true, abs=0.05)
 

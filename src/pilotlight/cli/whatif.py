@@ -30,7 +30,8 @@ class Whatif:
             action="append",
             default=[],
             metavar="CAUSE",
-            help="loader, gc, compile, checkpoint, sync, launch, exposed-comm, copies, straggler",
+            help="loader, gc, compile, checkpoint, sync, allocation, launch, exposed-comm, copies,"
+            " straggler",
         )
         parser.add_argument(
             "--kernel", action="append", default=[], metavar="REGEX=FACTORx", help="scale kernels"
@@ -56,6 +57,7 @@ def _recorded(args: argparse.Namespace) -> int:
     from pilotlight.insights.job import job_of
     from pilotlight.insights.recorded_graph import recorded_graph
     from pilotlight.insights.whatif import (
+        WAITS,
         Whatif,
         at_bandwidth,
         at_batch,
@@ -80,10 +82,10 @@ def _recorded(args: argparse.Namespace) -> int:
     if not job.ranks:
         raise FormatError(f"{args.path}: no device activity to replay")
     graph = recorded_graph(job)
-    after = graph.without_blocking() if "sync" in args.remove else graph
-    changed = graph.duration_ns
+    after, changed = graph, graph.duration_ns
     for cause in args.remove:
-        changed = changed if cause == "sync" else without(graph, changed, cause)
+        after = after.without_waits(cause) if cause in WAITS else after
+        changed = without(graph, changed, cause)
     changed = scaled(graph, changed, scales)
     if bandwidth:
         changed = at_bandwidth(graph, changed, bandwidth)

@@ -12,6 +12,7 @@ from pilotlight.insights.compute import device_pace
 from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.noise import launch_noise
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.stage import stages_of
 from pilotlight.trace.interval import union
@@ -21,8 +22,11 @@ STAGE_RATIO = 0.015
 STAGE_HIGH_RATIO = 0.05
 IMBALANCE_RATIO = 0.015
 VARYING_SHARE = 0.5
+SELDOM_RATIO = 0.10
+# The largest of some ranks is by chance two or three standard deviations above their mean.
+CHANCE_SPREADS = 4.0
 MIN_STEPS = 3
-EXPERT_RATIO = 0.015
+EXPERT_RATIO = 0.005
 EXPERT_HIGH_RATIO = 0.30
 SPREADS = 5.0
 
@@ -37,7 +41,7 @@ def stage_imbalance(job: Job) -> Verdict:
     stages = stages_of(job, matched)
     if len(stages) < 2:
         return Verdict(missing="fewer than two stages among the traced ranks")
-    compute = step_compute(job)
+    compute = job.step_compute_ns
     per_stage = np.array([compute[columns].mean(axis=0) for columns in stages])
     means = per_stage.mean(axis=1)
     worst = int(means.argmax())
@@ -68,9 +72,14 @@ def stage_imbalance(job: Job) -> Verdict:
                     f"only there: {_own_kernels(job, stages, worst) or 'more of the same kernels'}",
                 ),
                 fix="move layers (often the loss or the embedding) to other stages",
-                gain_low_ratio=0.8 * ratio,
-                gain_high_ratio=min(1.0, 1.2 * ratio),
+                gain_low_ratio=ratio,
+                gain_high_ratio=min(1.0, excess_ns / step_ns),
                 confidence="high" if ratio > STAGE_HIGH_RATIO else "medium",
+                remedies=(
+                    Remedy(
+                        roles=(("kernel", float(others.mean() / means[worst])),), ranks=tuple(ranks)
+                    ),
+                ),
             ),
         )
     )
@@ -82,13 +91,18 @@ def sample_imbalance(job: Job) -> Verdict:
         return Verdict(missing="needs the traces of three ranks or more")
     if job.step_count < MIN_STEPS:
         return Verdict(missing=f"needs {MIN_STEPS} steps or more")
-    compute = step_compute(job)
+    compute = job.step_compute_ns
     relative = compute / np.maximum(compute.mean(axis=0), 1.0)
     all_ratio = _lost_ratio(job, compute, relative)
-    # What a rank always has more is no matter of its samples.
-    relative = relative / relative.mean(axis=1, keepdims=True)
+    # What a rank always has more or less is no matter of its samples.
+    above = (relative > 1).mean(axis=1)
+    always = np.minimum(above, 1 - above) <= SELDOM_RATIO
+    relative[always] /= relative[always].mean(axis=1, keepdims=True)
     ratio = _lost_ratio(job, compute, relative)
-    if ratio < max(IMBALANCE_RATIO, VARYING_SHARE * all_ratio) or not _all_vary(relative):
+    by_chance = CHANCE_SPREADS * float(np.median([launch_noise(view) for view in job.ranks]))
+    if ratio < max(IMBALANCE_RATIO, VARYING_SHARE * all_ratio, by_chance):
+        return Verdict()
+    if not _all_vary(relative):
         return Verdict()
     worst = int(np.argmax(relative.max(axis=1)))
     most = float(relative.max(axis=0).mean()) - 1
@@ -109,6 +123,7 @@ def sample_imbalance(job: Job) -> Verdict:
                 gain_low_ratio=0.8 * ratio,
                 gain_high_ratio=ratio,
                 confidence="medium",
+                remedies=(Remedy(is_shared=True),),
             ),
         )
     )
@@ -159,14 +174,6 @@ def expert_imbalance(job: Job) -> Verdict:
         if best is None or found.gain_high_ratio > best.gain_high_ratio:
             best = found
     return Verdict((best,) if best else ())
-
-
-def step_compute(job: Job) -> Float64:
-    """What each rank (row) computes in each steady step (column)."""
-    length = min(len(view.steady) for view in job.ranks)
-    return np.array(
-        [[row.compute_ns for row in view.steady[:length]] for view in job.ranks], np.float64
-    )
 
 
 def _lost_ratio(job: Job, compute: Float64, relative: Float64) -> float:

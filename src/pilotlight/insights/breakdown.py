@@ -20,7 +20,7 @@ DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
 )
-_MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
+MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
 LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
 COMPILES = re.compile(
     r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
@@ -187,7 +187,7 @@ def draining_calls(trace: Trace) -> Spans:
     """Blocking calls, and those that take or give back memory: these wait for the device too."""
 
     def drains(name: str) -> bool:
-        return _SYNC.match(name) is not None or _MEMORY.match(name) is not None
+        return _SYNC.match(name) is not None or MEMORY.match(name) is not None
 
     mask = _named(trace, drains)[trace.spans.name]
     return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))

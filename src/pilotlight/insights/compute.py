@@ -11,6 +11,7 @@ from pilotlight.insights.finding import Finding, Remedy, SpanReference, Verdict,
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, is_fp32_without_tensor_cores
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.stage import same_work
 from pilotlight.model.hardware import Gpu, find_gpu
 from pilotlight.trace.trace import Kind
 
@@ -20,6 +21,8 @@ ATTENTION_RATIO = 0.03
 SLOW_KERNEL_RATIO = 1.10
 SLOW_KERNELS = 3
 SLOW_DEVICE_RATIO = 0.015
+SLOW_OF_TWO_RATIO = 0.03
+ALWAYS_RATIO = 0.90
 SLOW_DEVICE_SPREADS = 5.0
 MIN_LAUNCHES = 5
 
@@ -105,21 +108,25 @@ def unfused_attention(job: Job) -> Verdict:
 
 def slow_device(job: Job) -> Verdict:
     """A23: the same kernels take longer on one rank than on the others."""
-    if len(job.ranks) < 3:
-        return Verdict(missing="needs the traces of three ranks or more")
+    if len(job.ranks) < 2:
+        return Verdict(missing="needs the traces of two ranks or more")
     medians = {view.rank: _medians(view) for view in job.ranks}
     shared = set.intersection(*(set(rows) for rows in medians.values()))
     if len(shared) < SLOW_KERNELS:
         return Verdict(missing=f"needs {SLOW_KERNELS} kernels that all ranks run")
-    usual = {name: float(np.median([m[name][0] for m in medians.values()])) for name in shared}
-    pace = {rank: _pace(rows, usual) for rank, rows in medians.items()}
+    # Two ranks cannot tell by how much devices differ anyway.
+    least = SLOW_DEVICE_RATIO if len(job.ranks) > 2 else SLOW_OF_TWO_RATIO
     findings = []
     for view in job.ranks:
-        others = np.array([pace[rank] for rank in pace if rank != view.rank])
-        centre = float(np.median(others))
-        spread = 1.4826 * float(np.median(np.abs(others - centre)))
-        excess = pace[view.rank] / centre - 1
-        if excess < SLOW_DEVICE_RATIO or excess < SLOW_DEVICE_SPREADS * spread:
+        others = [rows for rank, rows in medians.items() if rank != view.rank]
+        usual = {name: float(np.median([rows[name][0] for rows in others])) for name in shared}
+        paces = np.array([_pace(rows, usual) for rows in others])
+        centre = float(np.median(paces))
+        spread = 1.4826 * float(np.median(np.abs(paces - centre)))
+        excess = _pace(medians[view.rank], usual) / centre - 1
+        if excess < least or excess < SLOW_DEVICE_SPREADS * spread:
+            continue
+        if not _is_always_slower(job, view.rank):
             continue
         rows = medians[view.rank]
         slow = [n for n in shared if rows[n][0] > usual[n] * (1 + excess / 2)]
@@ -153,6 +160,18 @@ def slow_device(job: Job) -> Verdict:
             )
         )
     return Verdict(findings)
+
+
+def _is_always_slower(job: Job, rank: int) -> bool:
+    """Whether it computes longer than those with the same work in nearly all steps: samples make
+    ranks slow by turns, devices do not. True where nobody has the same work."""
+    column = [view.rank for view in job.ranks].index(rank)
+    peers = same_work(job, column)
+    if not peers:
+        return True
+    compute = job.step_compute_ns
+    slower = compute[column] > np.median(compute[peers], axis=0)
+    return bool(slower.mean() >= ALWAYS_RATIO)
 
 
 def device_pace(job: Job, rank: int) -> float | None:

@@ -7,9 +7,10 @@ import numpy as np
 from pilotlight.insights import signals
 from pilotlight.insights.breakdown import Idle, loader_waits
 from pilotlight.insights.distributed import waiting_deficit
-from pilotlight.insights.finding import Finding, Verdict, percent
+from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.stage import like_its_peers
 
 THROTTLED_PERCENT = 5.0
 STEAL_PERCENT = 5.0
@@ -56,6 +57,7 @@ def cpu_contention(job: Job) -> Verdict:
                 gain_low_ratio=0.7 * max(gain, 0.0),
                 gain_high_ratio=max(gain, 0.0),
                 confidence="high",
+                remedies=like_its_peers(job, i, ("host", "call")),
             )
         )
     return Verdict(findings)
@@ -118,6 +120,7 @@ def _input_reason(
         gain_low_ratio=0.5 * ratio,
         gain_high_ratio=ratio,
         confidence="medium",
+        remedies=(Remedy(parts=("loader",)),),
     )
     return Verdict((finding,))
 
@@ -148,6 +151,7 @@ def _cold_cache(job: Job) -> Verdict | None:
         gain_low_ratio=0.0,
         gain_high_ratio=ratio,
         confidence="low",
+        remedies=(Remedy(parts=("loader",)),),
     )
     return Verdict((finding,))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from pilotlight.insights.breakdown import Idle
 from pilotlight.insights.collective import Collectives
-from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
+from pilotlight.insights.finding import OWN_ROLES, Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
-from pilotlight.insights.stage import stages_of
+from pilotlight.insights.stage import like_its_peers, stages_of
 from pilotlight.trace.interval import window
 from pilotlight.trace.trace import Float64
 
@@ -18,6 +19,7 @@ LATE_SHARE = 0.6
 SKEW_RATIO = 0.015
 MIN_STEPS = 3
 SPREADS = 3.0
+_NAMED = tuple(c.value for c in (Idle.LOADER, Idle.GC, Idle.COMPILE, Idle.CHECKPOINT))
 
 
 def exposed_communication(job: Job) -> Verdict:
@@ -49,7 +51,7 @@ def exposed_communication(job: Job) -> Verdict:
                     f"{percent(overlap)} of the communication overlaps with compute",
                 ),
                 fix="larger buckets, earlier prefetch, gradient accumulation, fewer ranks a group",
-                gain_low_ratio=ratio * (1 - OVERLAP_SLOWDOWN_RATIO) / 2,
+                gain_low_ratio=ratio * (1 - OVERLAP_SLOWDOWN_RATIO),
                 gain_high_ratio=ratio,
                 confidence="high" if ratio > EXPOSED_HIGH_RATIO else "medium",
                 remedies=(Remedy(roles=(("collective", 0.0),)),),
@@ -68,17 +70,18 @@ def straggler(job: Job) -> Verdict:
     if matched is None:
         return Verdict(missing="the ranks do not run the same collectives in the same order")
     waits = step_waits(job, matched)
-    deficits = _deficits(job, matched, waits)
+    # Lateness that other rules name is not this one's: waits for a rank in its loader count with
+    # the loader.
+    deficits = _deficits(job, matched, waits + _named_idle(job, waits.shape[1]))
     if not waits.sum():
         return Verdict()
     means = deficits.mean(axis=1)
     worst = int(means.argmax())
-    usual = np.median(waits, axis=0)
+    most = deficits.max(axis=0)
     late = deficits.argmax(axis=0) == worst
-    share = float(np.where(late, usual, 0.0).sum() / max(1.0, usual.sum()))
+    share = float(most[late].sum() / max(1.0, most.sum()))
     ratio = float(deficits[worst].sum()) / job.ranks[worst].steady_ns
-    spread = 1.4826 * float(np.median(np.abs(np.delete(means, worst))))
-    if means[worst] < SPREADS * spread:
+    if means[worst] < SPREADS * _spread(deficits, worst):
         return Verdict()
     if share < LATE_SHARE or ratio <= SKEW_RATIO:
         return Verdict()
@@ -101,6 +104,7 @@ def straggler(job: Job) -> Verdict:
                 gain_low_ratio=ratio * 0.8,
                 gain_high_ratio=ratio,
                 confidence="high" if share > 0.8 else "medium",
+                remedies=like_its_peers(job, worst, OWN_ROLES),
             ),
         )
     )
@@ -126,6 +130,27 @@ def _deficits(job: Job, matched: Collectives, waits: Float64) -> Float64:
             peers = [other for other in range(len(waits)) if other != column]
         found[column] = np.median(waits[peers], axis=0) - waits[column]
     return found
+
+
+def _named_idle(job: Job, length: int) -> Float64:
+    """The idle time of each rank in each steady step for a reason that another rule names."""
+    return np.array(
+        [
+            [sum(row.idle_by_cause_ns[cause] for cause in _NAMED) for row in view.steady[:length]]
+            for view in job.ranks
+        ],
+        np.float64,
+    )
+
+
+def _spread(deficits: Float64, worst: int) -> float:
+    """By how much ranks differ by chance: the others among each other, or, of two ranks, from step
+    to step."""
+    if len(deficits) == 2:
+        row = deficits[worst]
+        return float(np.median(np.abs(row - np.median(row))) / np.sqrt(len(row)))
+    others = np.delete(deficits.mean(axis=1), worst)
+    return 1.4826 * float(np.median(np.abs(others)))
 
 
 def step_waits(job: Job, matched: Collectives) -> Float64:

@@ -11,6 +11,8 @@ from pilotlight.insights.job import Job
 from pilotlight.trace.trace import Int64
 
 SHOWN_FROM_RATIO = 0.005
+# What a rank does alone.
+OWN_ROLES = ("host", "call", "delay", "kernel", "copy")
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,19 @@ class SpanReference:
 class Remedy:
     """What is left of the time of parts of the job if the cause is gone; the replay says what the
     job gains. Factors by kernel name, by group of ranks, by role (host, call, copy, collective);
-    `parts` of the host's time go to nothing; all only on `ranks`, if there are any."""
+    `parts` of the host's time go to nothing; in the roles of `alike` the ranks are as fast as
+    their `peers`; all only on `ranks`, if there are any. Calls that wait for the device (`waits`:
+    sync or allocation) do so no more; `is_shared`: all ranks have the mean of their kernels."""
 
     kernels: tuple[tuple[str, float], ...] = ()
     groups: tuple[tuple[str, float], ...] = ()
     roles: tuple[tuple[str, float], ...] = ()
     parts: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
+    peers: tuple[int, ...] = ()
+    alike: tuple[str, ...] = ()
+    waits: str = ""
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import numpy as np
 
 from pilotlight.insights import signals
 from pilotlight.insights.compute import device_pace
-from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
+from pilotlight.insights.finding import Finding, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.roofline import roofline
+from pilotlight.insights.stage import like_its_peers
 from pilotlight.model.hardware import find_gpu
 from pilotlight.trace.trace import NONE, Kind
 
@@ -64,11 +65,7 @@ def throttled_clock(job: Job) -> Verdict:
                 gain_low_ratio=0.8 * max(gain, 0.0),
                 gain_high_ratio=max(gain, 0.0),
                 confidence="high",
-                remedies=(
-                    (Remedy(roles=(("kernel", 1 / pace),), ranks=(view.rank,)),)
-                    if pace and pace > 1
-                    else ()
-                ),
+                remedies=like_its_peers(job, i, ("kernel",)),
             )
         )
     return Verdict(findings)

@@ -72,7 +72,7 @@ def launch_bound(job: Job) -> Verdict:
                     f" {percent(host)}",
                 ),
                 fix="CUDA graphs, torch.compile(mode='reduce-overhead'), larger micro-batches",
-                gain_low_ratio=0.7 * host,
+                gain_low_ratio=0.8 * host,
                 gain_high_ratio=host,
                 confidence="high",
                 remedies=(Remedy(roles=(("host", TINY_RATIO), ("call", TINY_RATIO))),),
@@ -146,10 +146,11 @@ def sync_points(job: Job) -> Verdict:
                 place=where[0] if where else "host",
                 evidence=tuple(evidence),
                 fix=fix,
-                gain_low_ratio=ratio * 0.7,
+                gain_low_ratio=0.8 * ratio,
                 gain_high_ratio=ratio,
                 confidence="high" if debug else "medium",
                 spans=_references(view, calls, longest),
+                remedies=(Remedy(waits="sync"),),
             )
         )
     return Verdict(findings)
@@ -212,10 +213,11 @@ def allocation(job: Job) -> Verdict:
                     f"{len(calls)} calls; the device idles in them {percent(ratio)} of the step",
                 ),
                 fix="expandable_segments:True, no torch.cuda.empty_cache(), fixed shapes",
-                gain_low_ratio=ratio / 2,
+                gain_low_ratio=0.8 * ratio,
                 gain_high_ratio=ratio,
                 confidence="medium",
                 spans=_references(view, calls, longest),
+                remedies=(Remedy(waits="allocation"),),
             )
         )
     return Verdict(findings)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
+import numpy as np
+
 from pilotlight.insights.breakdown import (
     breakdown,
     device_spans,
@@ -16,7 +18,7 @@ from pilotlight.insights.breakdown import (
 )
 from pilotlight.insights.collective import Collectives, match_collectives
 from pilotlight.insights.rank import RankView
-from pilotlight.trace.trace import Steps, Trace
+from pilotlight.trace.trace import Float64, Steps, Trace
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,13 @@ class Job:
         lost = sum(max(step) for step in zip(*idle, strict=True))
         worst = max(range(len(self.ranks)), key=lambda i: sum(idle[i]))
         return self.ranks[worst], lost / fmean(windows)
+
+    @cached_property
+    def step_compute_ns(self) -> Float64:
+        """What each rank (row) computes in each steady step (column)."""
+        length = min(len(view.steady) for view in self.ranks)
+        rows = [[row.compute_ns for row in view.steady[:length]] for view in self.ranks]
+        return np.array(rows, np.float64)
 
     @property
     def step_count(self) -> int:

@@ -224,7 +224,7 @@ def _slow_link_finding(
             f"{len(slow)} of {len(rates)} groups are slow",
         ),
         fix="look at the ports, cables and error counters of these nodes",
-        gain_low_ratio=0.6 * gain,
+        gain_low_ratio=0.8 * gain,
         gain_high_ratio=gain,
         confidence="high" if ratio < 0.5 else "medium",
         remedies=(

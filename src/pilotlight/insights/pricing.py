@@ -9,7 +9,7 @@ from pilotlight.errors import FormatError
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.job import Job, steady_part
 from pilotlight.insights.recorded_graph import RecordedGraph, recorded_graph
-from pilotlight.insights.whatif import remedied
+from pilotlight.insights.repair import repaired_ns
 
 # A graph has some nodes a span; larger jobs keep the formulas of their rules.
 MAX_SPANS = 400_000
@@ -44,7 +44,7 @@ def priced(job: Job, findings: Sequence[Finding]) -> Prices:
         return Prices(tuple(findings), None, text)
     gains = [_gain(graph, finding, whole_ns) if finding.remedies else None for finding in findings]
     together = [remedy for finding in chosen for remedy in finding.remedies]
-    joint = 1 - graph.total_ns(remedied(graph, together)) / whole_ns
+    joint = 1 - repaired_ns(graph, together) / whole_ns
     rows = tuple(
         finding if gain is None else _with_gain(finding, gain)
         for finding, gain in zip(findings, gains, strict=True)
@@ -53,7 +53,7 @@ def priced(job: Job, findings: Sequence[Finding]) -> Prices:
 
 
 def _gain(graph: RecordedGraph, finding: Finding, whole_ns: float) -> float:
-    return max(0.0, 1 - graph.total_ns(remedied(graph, finding.remedies)) / whole_ns)
+    return max(0.0, 1 - repaired_ns(graph, finding.remedies) / whole_ns)
 
 
 def _with_gain(finding: Finding, gain: float) -> Finding:

@@ -1,9 +1,10 @@
 """The dependency graph of recorded ranks: host threads, streams, and collectives between ranks.
 
 A call of the host waits for the call before it; a device span for the span before it on its
-stream, for its launch call, and for a span on another stream at whose end it began; a blocking call
-for the span that the device finished last. Time that none of this explains stays with the node as
-its own, so that the graph replays to what was recorded.
+stream, for its launch call, and for a span on another stream at whose end it began; the optimizer
+for all collectives before it, since it needs the gradients; a blocking call for the span that the
+device finished last. Time that none of this explains stays with the node as its own, so that the
+graph replays to what was recorded.
 """
 
 from __future__ import annotations
@@ -14,14 +15,21 @@ from enum import IntEnum
 
 import numpy as np
 
-from pilotlight.insights.breakdown import COMPILES, SAVES, draining_calls, host_spans, loader_waits
+from pilotlight.insights.breakdown import (
+    COMPILES,
+    MEMORY,
+    SAVES,
+    draining_calls,
+    host_spans,
+    loader_waits,
+)
 from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
 from pilotlight.model.graph import Graph, graph_of, replay, without_predecessors
 from pilotlight.trace.interval import union
-from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind
+from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind, Spans
 
 # Streams hand over to each other by events within a few microseconds.
 HANDOVER_NS = 10_000
@@ -43,7 +51,7 @@ class Role(IntEnum):
 class RecordedGraph:
     """Columns by node. `name` is a number in `names`, `group` one in `groups` or -1; `parts_ns` has
     by PARTS how much of a host node the loader, the garbage collection and so on took.
-    `is_blocking` nodes wait for a stream because the program asked for it."""
+    `is_blocking` nodes are calls that wait for the device."""
 
     graph: Graph
     role: Int64
@@ -61,9 +69,16 @@ class RecordedGraph:
         """How long the whole takes with these durations."""
         return float(replay(self.graph, duration_ns[np.newaxis])[0].max())
 
-    def without_blocking(self) -> RecordedGraph:
-        """As if the host had never waited for a stream."""
-        return replace(self, graph=without_predecessors(self.graph, self.is_blocking))
+    def waits(self, kind: str) -> Bool:
+        """Nodes of calls that wait for the device: `sync` because the program asked for it,
+        `allocation` because memory was taken or given back."""
+        memory = np.array([MEMORY.match(name) is not None for name in self.names], np.bool_)
+        chosen: Bool = self.is_blocking & (memory[self.name] == (kind == "allocation"))
+        return chosen
+
+    def without_waits(self, kind: str) -> RecordedGraph:
+        """As if these calls had never waited for the device."""
+        return replace(self, graph=without_predecessors(self.graph, self.waits(kind)))
 
 
 def recorded_graph(job: Job) -> RecordedGraph:
@@ -143,6 +158,7 @@ class _Rank:
         self.begin_ns = float(build.begin_ns + build.offset_ns[view.rank])
         self.host_nodes: list[tuple[int, int, int]] = []
         self.is_collective = [category(name) is Category.COMMUNICATION for name in self.names]
+        self.is_optimizer = [category(name) is Category.OPTIMIZER for name in self.names]
         device, calls = view.device, view.calls
         # Plain lists: element by element they are several times faster than arrays.
         self.device = tuple(
@@ -162,6 +178,7 @@ class _Rank:
         self.launch = view.launch.tolist()
         self.last_on_thread: dict[int, tuple[int, float]] = {}
         self.last_on_stream: dict[int, tuple[int, float]] = {}
+        self.last_collective: dict[int, tuple[int, float]] = {}
         self.launched: dict[int, tuple[int, int]] = {}
 
     def add(self) -> None:
@@ -178,9 +195,7 @@ class _Rank:
             if what == 0:
                 self._call(i)
             elif what == 1:
-                self._sync(
-                    int(syncs.lane[i]), float(syncs.start_ns[i]), float(syncs.duration_ns[i])
-                )
+                self._sync(syncs, i)
             else:
                 self._span(i)
         self._host_parts()
@@ -224,9 +239,10 @@ class _Rank:
         begin, length = self.calls[1][call], self.calls[2][call]
         return (begin + length, returned) if start >= begin + length else (begin, arrival)
 
-    def _sync(self, thread: int, start: float, length: float) -> None:
+    def _sync(self, syncs: Spans, i: int) -> None:
+        thread, start = int(syncs.lane[i]), float(syncs.start_ns[i])
         arrival = self._arrive(thread, start)
-        end = start + length
+        end = start + float(syncs.duration_ns[i])
         waited = [
             (ended, node)
             for node, ended in self.last_on_stream.values()
@@ -235,7 +251,7 @@ class _Rank:
         latest = max((ended for ended, _ in waited), default=start)
         before = [arrival, *(node for _, node in waited)]
         rest = end - max(start, latest)
-        node = self.build.node(Role.CALL, self.view.rank, "synchronize", rest, before)
+        node = self.build.node(Role.CALL, self.view.rank, self.names[syncs.name[i]], rest, before)
         self.build.blocking.append(node)
         self.last_on_thread[thread] = (node, end)
 
@@ -253,6 +269,8 @@ class _Rank:
         for other, (node, ended) in self.last_on_stream.items():
             if other != stream and explained < ended <= start and start - ended < HANDOVER_NS:
                 known.append((ended, node))
+        if self.is_optimizer[name_number]:
+            known += [(e, n) for n, e in self.last_collective.values() if e <= start]
         explained = max((ended for ended, _ in known), default=self.begin_ns)
         before = [node for _, node in known]
         name = self.names[name_number]
@@ -268,6 +286,8 @@ class _Rank:
                 role = Role.COLLECTIVE
             node = build.node(role, self.view.rank, name, length, [delay])
         self.last_on_stream[stream] = (node, start + length)
+        if self.is_collective[name_number]:
+            self.last_collective[stream] = (node, start + length)
 
 
 def _spread(parts: list[tuple[Int64, Int64]], count: int) -> Float64:

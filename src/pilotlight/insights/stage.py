@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 
 from pilotlight.insights.collective import PAIR, Collectives
+from pilotlight.insights.finding import Remedy
 from pilotlight.insights.job import Job
+
+
+def like_its_peers(job: Job, column: int, roles: tuple[str, ...]) -> tuple[Remedy, ...]:
+    """As if this rank were as fast as those that have the same to do, or, in a stage of its own, as
+    all others. Nothing for a rank alone."""
+    columns = same_work(job, column) or [i for i in range(len(job.ranks)) if i != column]
+    peers = tuple(job.ranks[other].rank for other in columns)
+    return (Remedy(ranks=(job.ranks[column].rank,), peers=peers, alike=roles),) if peers else ()
+
+
+def same_work(job: Job, column: int) -> list[int]:
+    """The columns of the other ranks with the same part of the model."""
+    stages = stages_of(job, job.collectives) if job.collectives else []
+    mine = next((columns for columns in stages if column in columns), range(len(job.ranks)))
+    return [other for other in mine if other != column]
 
 
 def stages_of(job: Job, matched: Collectives) -> list[list[int]]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from pilotlight.insights.finding import SHOWN_FROM_RATIO, Finding
 
+# Rules whose findings are about one rank only.
+BLAMES_A_RANK = frozenset({"A05", "A22", "A23", "A26", "A30"})
+
 
 @dataclass(frozen=True)
 class NotChecked:
@@ -38,16 +41,25 @@ def worst_of_ranks(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def unexplained(findings: list[Finding], explains: Mapping[str, tuple[str, ...]]) -> list[Finding]:
-    """Without those that another finding explains: it says so and has at least half their gain."""
+    """Without those that another finding explains."""
     return [
         finding
         for finding in findings
         if not any(
-            finding.rule in explains.get(other.rule, ())
-            and other.gain_high_ratio >= finding.gain_high_ratio / 2
+            finding.rule in explains.get(other.rule, ()) and _is_enough(other, finding)
             for other in findings
         )
     ]
+
+
+def _is_enough(other: Finding, finding: Finding) -> bool:
+    """Whether it has at least half the gain, or a third of it and the same rank. What is wrong with
+    one rank does not explain that another one is late."""
+    if other.rank == finding.rank:
+        return other.gain_high_ratio >= finding.gain_high_ratio / 3
+    if {other.rule, finding.rule} <= BLAMES_A_RANK:
+        return False
+    return other.gain_high_ratio >= finding.gain_high_ratio / 2
 
 
 def shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:

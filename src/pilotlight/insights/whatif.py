@@ -9,13 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.errors import UsageError
-from pilotlight.insights.finding import Remedy
+from pilotlight.insights.finding import OWN_ROLES
 from pilotlight.insights.kernel import Category, category, is_memory_bound
 from pilotlight.insights.recorded_graph import PARTS, RecordedGraph, Role
+from pilotlight.insights.repair import alike, of_role, without_calls
 from pilotlight.model.hardware import Gpu
-from pilotlight.trace.trace import Bool, Float64
+from pilotlight.trace.trace import Float64
 
-REMOVABLE = (*PARTS, "sync", "launch", "exposed-comm", "copies", "straggler")
+# Calls that wait for the device.
+WAITS = ("sync", "allocation")
+REMOVABLE = (*PARTS, *WAITS, "launch", "exposed-comm", "copies", "straggler")
 TINY_LAUNCH_RATIO = 0.1
 # Compute beside communication is slower by about this part of what it hides.
 OVERLAP_SLOWDOWN_RATIO = 0.2
@@ -74,7 +77,9 @@ def parse_factor(option: str, text: str) -> float:
 
 
 def without(graph: RecordedGraph, duration_ns: Float64, what: str) -> Float64:
-    """The durations with a cause removed."""
+    """The durations with a cause removed; that calls wait no more is the graph's matter."""
+    if what in WAITS:
+        return without_calls(graph, duration_ns, what)
     if what in graph.parts_ns:
         return np.maximum(duration_ns - graph.parts_ns[what], 0)
     if what == "launch":
@@ -83,9 +88,9 @@ def without(graph: RecordedGraph, duration_ns: Float64, what: str) -> Float64:
     if what == "exposed-comm":
         return np.where(graph.role == Role.COLLECTIVE, 0.0, duration_ns)
     if what == "copies":
-        return np.where(_of_role(graph, "copy"), 0.0, duration_ns)
+        return np.where(of_role(graph, "copy"), 0.0, duration_ns)
     if what == "straggler":
-        return _alike(graph, duration_ns)
+        return _all_alike(graph, duration_ns)
     raise UsageError(f"--remove {what}: one of {', '.join(REMOVABLE)}")
 
 
@@ -135,67 +140,16 @@ def overlapped_ns(graph: RecordedGraph, duration_ns: Float64) -> float:
     return max(without_it + OVERLAP_SLOWDOWN_RATIO * hidden_ns, min(with_it, communication))
 
 
-def remedied(graph: RecordedGraph, remedies: Sequence[Remedy]) -> Float64:
-    """The durations with all these causes gone."""
-    duration: Float64 = graph.duration_ns.copy()
-    for remedy in remedies:
-        mine = _on_ranks(graph, remedy)
-        for role, factor in remedy.roles:
-            duration[mine & _of_role(graph, role)] *= factor
-        if remedy.kernels:
-            by_name = dict(remedy.kernels)
-            factors = np.array([by_name.get(name, 1.0) for name in graph.names])
-            chosen = mine & (graph.role == Role.KERNEL)
-            duration[chosen] *= factors[graph.name[chosen]]
-        if remedy.groups:
-            by_group = dict(remedy.groups)
-            factors = np.array([*(by_group.get(name, 1.0) for name in graph.groups), 1.0])
-            duration *= factors[graph.group]
-        for part in remedy.parts:
-            taken = np.where(mine, graph.parts_ns[part], 0.0)
-            duration = np.maximum(duration - taken, 0.0)
-    return duration
-
-
 def whatif(graph: RecordedGraph, changed_ns: Float64) -> Whatif:
     replayed = graph.total_ns(graph.duration_ns)
     return Whatif(graph.measured_ns, replayed, graph.total_ns(changed_ns))
 
 
-def _of_role(graph: RecordedGraph, role: str) -> Bool:
-    """Calls that copy take their time because of the copy."""
-    chosen: Bool = graph.role == Role[role.upper()]
-    if role == "copy":
-        copies = np.array(["emcpy" in name for name in graph.names], np.bool_)
-        chosen = chosen | ((graph.role == Role.CALL) & copies[graph.name])
-    return chosen
-
-
-def _on_ranks(graph: RecordedGraph, remedy: Remedy) -> Bool:
-    if not remedy.ranks:
-        return np.ones(len(graph.rank), np.bool_)
-    chosen: Bool = np.isin(graph.rank, remedy.ranks)
-    return chosen
-
-
-def _alike(graph: RecordedGraph, duration_ns: Float64) -> Float64:
-    """What each rank does alone takes as long as on the median rank: by role and name."""
-    ranks, column = np.unique(graph.rank, return_inverse=True)
-    alone = ranks >= 0
-    if alone.sum() < 2:
+def _all_alike(graph: RecordedGraph, duration_ns: Float64) -> Float64:
+    ranks = np.unique(graph.rank[graph.rank >= 0]).tolist()
+    if len(ranks) < 2:
         raise UsageError("--remove straggler: needs two ranks or more")
-    changed: Float64 = duration_ns.copy()
-    for role in (Role.HOST, Role.CALL, Role.KERNEL, Role.COPY):
-        key = np.where(graph.role == role, graph.name, -1)
-        for name in np.unique(key[key >= 0]):
-            mine = key == name
-            totals = np.bincount(column[mine], duration_ns[mine], len(ranks))[alone]
-            if not totals.all():
-                continue
-            factors = np.ones(len(ranks))
-            factors[alone] = np.median(totals) / totals
-            changed[mine] *= factors[column[mine]]
-    return changed
+    return alike(graph, duration_ns, OWN_ROLES, ranks, ranks)
 
 
 def _peak_column(old: Gpu, new: Gpu) -> str:
