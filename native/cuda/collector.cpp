@@ -87,6 +87,10 @@ const char* words_of(int result) noexcept {
       return " (not on this MIG device)";
     case 45:
       return " (not under WSL)";
+    case kNotSupported:
+      return " (not on this device, or too late)";
+    case 47:
+      return " (not under MPS)";
     default:
       return "";
   }
@@ -199,6 +203,26 @@ void Collector::after_fork_in_child() noexcept {
   self.holds_.store(false, std::memory_order_relaxed);
 }
 
+// Only where the user wants it: it needs a permission, takes 128 MB of the device, and cannot be
+// turned off any more.
+void Collector::ask_for_hardware_events() noexcept {
+  const char* wish = getenv("PILOTLIGHT_GPU_HES");
+  if (asked_hardware_ || wish == nullptr || strcmp(wish, "1") != 0) return;
+  asked_hardware_ = true;
+  if (!library_.facts().has_hardware_events) {
+    return missing("no hardware events: libcupti 13.4 update 1 or later is needed");
+  }
+  Result result = library_.enable_hardware_events();
+  if (result == kSuccess) {
+    api_->mark("gpu/hardware_events", 19, 1);
+    return;
+  }
+  char text[128];
+  snprintf(text, sizeof(text), "no hardware events: CUPTI refuses with %d%s", result,
+           words_of(result));
+  missing(text);
+}
+
 bool Collector::take() noexcept {
   char text[160];
   const char* why = library_.open();
@@ -222,6 +246,7 @@ bool Collector::take() noexcept {
     missing(text);
     return false;
   }
+  ask_for_hardware_events();
   uint8_t zeroed = 1;
   library_.set_attribute(kZeroedOutBuffer, sizeof(zeroed), &zeroed);
   result = library_.register_buffers(request, complete, request2, complete2);

@@ -52,6 +52,7 @@ class Collector {
 
   // Under lock_.
   bool take() noexcept;
+  void ask_for_hardware_events() noexcept;
   void release(bool teardown) noexcept;
   void begin_window(Window window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
@@ -91,6 +92,7 @@ class Collector {
   std::atomic<bool> finishing_{false};
   bool has_clock_ = false;
   bool has_graphs_ = false;
+  bool asked_hardware_ = false;
   bool records_on_ = false;
   bool launches_on_ = false;
   bool nodes_on_ = false;

@@ -22,6 +22,7 @@ enum : Result {
   kNotCompatible = 14,
   kNotInitialized = 15,
   kInvalidKind = 21,
+  kNotSupported = 27,
   kInsufficientPrivileges = 35,
   kMultipleSubscribers = 39,
   kUnknown = 999,
@@ -58,6 +59,7 @@ enum Attribute : uint32_t {
   kDeviceBufferSize = 0,
   kDeviceBufferPoolLimit = 2,
   kZeroedOutBuffer = 5,
+  kHardwareEvents = 13,  // CUPTI_ACTIVITY_ATTR_ENABLE_HES, from 13.3 on
 };
 
 constexpr uint32_t kFlushForced = 1;

@@ -16,6 +16,7 @@ constexpr uint32_t kVersion12_9 = 28;
 constexpr uint32_t kVersion13_0 = 130000;
 constexpr uint32_t kVersion13_0U1 = 130001;
 constexpr uint32_t kVersion13_3 = 130300;
+constexpr uint32_t kVersion13_4U1 = 130401;
 
 struct Found {
   char path[512];
@@ -49,6 +50,7 @@ Facts facts_of(uint32_t version) noexcept {
   facts.takes_no_null = version < kVersion12_9;
   facts.cannot_toggle = version >= kVersion13_0 && version < kVersion13_0U1;
   facts.has_per_thread = version >= kVersion13_0;
+  facts.has_hardware_events = version >= kVersion13_4U1;
   return facts;
 }
 
@@ -151,6 +153,7 @@ const char* Library::open() noexcept {
   get("cuptiActivitySetAttribute", &set_attribute_);
   get("cuptiGetGraphNodeId", &graph_node_id_);
   get("cuptiFinalize", &finalize_);
+  get("cuptiActivityEnableHWTrace", &hardware_trace_);
   uint32_t version = 0;
   if (version_(&version) != kSuccess) return "libcupti does not work here: no CUDA driver";
   facts_ = facts_of(version);
@@ -214,6 +217,12 @@ Result Library::disable(Kind kind) noexcept {
 Result Library::set_attribute(Attribute attribute, size_t bytes, void* value) noexcept {
   if (api_ == Api::kV2) return set_attribute2_(subscriber_, attribute, &bytes, value);
   return set_attribute_ != nullptr ? set_attribute_(attribute, &bytes, value) : kUnknown;
+}
+
+Result Library::enable_hardware_events() noexcept {
+  uint8_t on = 1;
+  if (api_ == Api::kV2) return set_attribute(kHardwareEvents, sizeof(on), &on);
+  return hardware_trace_ != nullptr ? hardware_trace_(on) : kUnknown;
 }
 
 Result Library::flush(uint32_t flags) noexcept { return flush_(flags); }

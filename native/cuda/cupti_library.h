@@ -14,10 +14,11 @@ enum class Api { kNone, kV1, kV2 };
 
 // What is known of versions and their faults; docs/gpu.md has the table with its sources.
 struct Facts {
-  uint32_t version = 0;         // CUPTI_API_VERSION: 18 is 11.8, 28 is 12.9, 130001 is 13.0
-  bool takes_no_null = true;    // crashes when no buffer is given (before 12.9)
-  bool cannot_toggle = false;   // disabling kernel records may deadlock (13.0 GA)
-  bool has_per_thread = false;  // a buffer per thread (13.0 on)
+  uint32_t version = 0;              // CUPTI_API_VERSION: 18 is 11.8, 28 is 12.9, 130001 is 13.0
+  bool takes_no_null = true;         // crashes when no buffer is given (before 12.9)
+  bool cannot_toggle = false;        // disabling kernel records may deadlock (13.0 GA)
+  bool has_per_thread = false;       // a buffer per thread (13.0 on)
+  bool has_hardware_events = false;  // without the faults that were mended until 13.4 update 1
 };
 Facts facts_of(uint32_t version) noexcept;
 
@@ -48,6 +49,8 @@ class Library {
   Result enable(Kind kind) noexcept;
   Result disable(Kind kind) noexcept;
   Result set_attribute(Attribute attribute, size_t bytes, void* value) noexcept;
+  // Kernel times by the hardware event system: before a context exists, and for good.
+  Result enable_hardware_events() noexcept;
   Result flush(uint32_t flags) noexcept;
   Result next_record(uint8_t* buffer, size_t valid_bytes, Activity** record) noexcept {
     return api_ == Api::kV2 ? next2_(subscriber_, buffer, valid_bytes, record)
@@ -96,6 +99,7 @@ class Library {
   Result (*dropped2_)(Subscriber, Context, uint32_t, size_t*) = nullptr;
   Result (*graph_node_id_)(void*, uint64_t*) = nullptr;
   Result (*finalize_)() = nullptr;
+  Result (*hardware_trace_)(uint8_t) = nullptr;
 };
 
 }  // namespace pilotlight::cupti

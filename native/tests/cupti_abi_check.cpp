@@ -127,6 +127,9 @@ static_assert(int(ours::kOverhead) == CUPTI_ACTIVITY_KIND_OVERHEAD);
 static_assert(int(ours::kSynchronization) == CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
 static_assert(int(ours::kMemory2) == CUPTI_ACTIVITY_KIND_MEMORY2);
 static_assert(int(ours::kGraphTrace) == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+#if CUPTI_API_VERSION >= 130300
+static_assert(int(ours::kHardwareEvents) == CUPTI_ACTIVITY_ATTR_ENABLE_HES);
+#endif
 static_assert(int(ours::kZeroedOutBuffer) == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
 static_assert(int(ours::kFlushForced) == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 static_assert(int(ours::kGraphNodeCreated) == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);

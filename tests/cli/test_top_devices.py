@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console, Group
 
-from pilotlight.cli.top_devices import devices_view
+from pilotlight.cli.top_devices import coverage_lines, devices_view
 
 GPU = {
     "utilization": [87.0, "%"],
@@ -51,3 +51,20 @@ def test_a_blocked_driver_and_an_xid_are_said_and_a_missing_device_is_no_news() 
 
 def test_nothing_is_shown_where_nothing_is_known() -> None:
     assert shown().strip() == ""
+
+
+def test_the_coverage_of_a_jobs_gpus_is_said_with_who_asked_for_it() -> None:
+    asked = [
+        {"client": "recording", "tier": "records"},
+        {"client": "subscriber 7", "tier": "nodes"},
+    ]
+    processes = [
+        {"job": "a", "gpu": {"tier": "nodes", "records_ratio": ratio, "spent_ratio": cost}}
+        for ratio, cost in ((0.1, 0.007), (0.25, None))
+    ]
+    jobs = [{"job": "a", "gpu": {"tier": "nodes", "asked": asked}}]
+    (line,) = coverage_lines({"jobs": jobs, "processes": [*processes, {"job": "a", "gpu": None}]})
+    assert line == (
+        "GPUs of a: nodes for subscriber 7, device records 10% to 25% of the time, costs 0.70%"
+    )
+    assert not coverage_lines({"jobs": jobs, "processes": []})

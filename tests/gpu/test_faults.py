@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.gpu.conftest import RunGpuJob
+from tests.gpu.conftest import GpuJob, RunGpuJob
 
 _LAUNCHES = """
 gpu = Gpu()
@@ -107,6 +107,39 @@ def test_copies_between_devices_memory_and_cuptis_own_work_are_recorded(
     assert found["Memcpy PtoP (Device -> Device)"] == 3
     assert (found["allocation"], found["free"]) == (1, 1)
     assert found["CUDA command buffer full"] == 2
+
+
+def longest_kernel_ns(done: GpuJob) -> int:
+    table = done.recording.detail("activities")
+    return int(table["duration_ns"][[name == "gemm" for name in done.names("activities")]].max())
+
+
+def test_hardware_events_leave_kernels_as_they_are_where_the_user_wants_them(
+    gpu_job: RunGpuJob,
+) -> None:
+    slower = {"PILOTLIGHT_SIM_STRETCH": "0.5"}
+    instrumented = gpu_job(_HUNDRED, cupti=130401, **slower)
+    plain = gpu_job(_HUNDRED, cupti=130401, PILOTLIGHT_GPU_HES="1", **slower)
+    assert plain.marks("gpu/hardware_events") == [1]
+    assert longest_kernel_ns(plain) < 1100 < 1400 < longest_kernel_ns(instrumented)
+
+
+@pytest.mark.parametrize(
+    ("cupti", "error", "said"),
+    [
+        (130401, 35, "no hardware events: CUPTI refuses with 35 (no permission)"),
+        (130401, 47, "no hardware events: CUPTI refuses with 47 (not under MPS)"),
+        (28, 0, "no hardware events: libcupti 13.4 update 1 or later is needed"),
+    ],
+)
+def test_where_hardware_events_are_refused_kernels_are_recorded_without(
+    gpu_job: RunGpuJob, cupti: int, error: int, said: str
+) -> None:
+    done = gpu_job(
+        _HUNDRED, cupti=cupti, PILOTLIGHT_GPU_HES="1", PILOTLIGHT_SIM_HES_ERROR=str(error)
+    )
+    assert f"gpu/missing: {said}" in done.rows("marks")
+    assert done.rows("activities")["gemm"] == 100
 
 
 def test_without_libcupti_there_are_no_records_and_a_reason(

@@ -95,6 +95,8 @@ std::atomic<int> kinds_on[kKinds];
 std::atomic<int> kernels_on{0};
 std::atomic<int> graphs_on{0};
 std::atomic<uint32_t> sub_busy{0};
+std::atomic<bool> hardware_events{false};
+std::atomic<bool> has_context{false};
 std::mutex out_mutex;
 std::set<uint8_t*> out;     // buffers with us
 std::set<uint8_t*> handed;  // back with the client, to be read
@@ -483,6 +485,7 @@ void on_graph(const GraphEvent* event) {
 }
 
 void on_resource(uint32_t id, void* context) {
+  if (id == 1) has_context = true;
   for (Client& client : clients) {
     if (client.enabled[abi::kResource][id].load() == 0) continue;
     abi::ResourceData data = {context, context, nullptr};
@@ -492,11 +495,25 @@ void on_resource(uint32_t id, void* context) {
 }
 
 bool in_callback() { return inside != kNowhere; }
-double stretch() { return kernels_on.load() > 0 ? stretch_ratio() : 0; }
+double stretch() {
+  // With hardware events kernels are not instrumented.
+  return kernels_on.load() > 0 && !hardware_events ? stretch_ratio() : 0;
+}
 bool traces_nodes() { return kernels_on.load() > 0 && graphs_on.load() == 0; }
 
 const Hooks hooks = {on_call,     on_device_work, on_graph,    on_resource,
                      in_callback, stretch,        traces_nodes};
+
+abi::Result enable_hardware_events() {
+  static const int error = int(number_in("PILOTLIGHT_SIM_HES_ERROR", 0));
+  if (error != 0) return error;
+  if (has_context) return abi::kNotSupported;
+  for (auto& kind : kinds_on) {
+    if (kind.load() != 0) illegal("hardware events after an activity kind was enabled");
+  }
+  hardware_events = true;
+  return abi::kSuccess;
+}
 
 Client* client_of(void* subscriber) {
   auto* client = static_cast<Client*>(subscriber);
@@ -720,6 +737,14 @@ abi::Result cuptiFinalize() {
   return abi::kSuccess;
 }
 
+#if SIM_VERSION >= 28
+abi::Result cuptiActivityEnableHWTrace(uint8_t enable) {
+  check_process();
+  if (enable != 1) illegal("hardware events cannot be disabled");
+  return enable_hardware_events();
+}
+#endif
+
 #if SIM_VERSION >= 130000
 // 13.0 exports this one alone.
 abi::Result cuptiSubscribe_v2(void** subscriber, abi::Callback callback, void* user,
@@ -761,6 +786,7 @@ abi::Result cuptiActivityGetNextRecord_v2(void* subscriber, uint8_t* buffer, siz
 abi::Result cuptiActivitySetAttribute_v2(void* subscriber, uint32_t attribute, size_t* bytes,
                                          void* value) {
   Client* client = client_of(subscriber);
+  if (attribute == abi::kHardwareEvents) return enable_hardware_events();
   if (attribute == abi::kZeroedOutBuffer) client->zeroed = *static_cast<uint8_t*>(value) != 0;
   return *bytes == 1 ? abi::kSuccess : abi::kInvalidParameter;
 }

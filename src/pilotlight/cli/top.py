@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pilotlight.cli.top_devices import devices_view
+from pilotlight.cli.top_devices import coverage_lines, devices_view
 from pilotlight.client import Client
 from pilotlight.errors import NotFound
 
@@ -126,6 +126,7 @@ def view(status: dict[str, Any]) -> RenderableType:
     for process in sorted(status["processes"], key=_order):
         table.add_row(*_cells(process, several))
     lines = [agent_line(status["agent"]), *map(job_line, status["jobs"])]
+    lines += coverage_lines(status)
     lines += [f"{session}" for session in client_lines(status["clients"])]
     if status["processes_left_out"]:
         lines.append(f"{status['processes_left_out']} more processes are not shown")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,6 +50,29 @@ def devices_view(devices: dict[str, Any]) -> list[RenderableType]:
     if lines:
         parts += [Text(""), Text("\n".join(lines))]
     return parts
+
+
+def coverage_lines(status: Mapping[str, Any]) -> list[str]:
+    """What is collected of the GPUs of each job, and for whom."""
+    lines = []
+    for job in status["jobs"]:
+        rows = [
+            process["gpu"]
+            for process in status["processes"]
+            if process["job"] == job["job"] and process.get("gpu")
+        ]
+        if not rows:
+            continue
+        seen = [row["records_ratio"] for row in rows]
+        costs = [row["spent_ratio"] for row in rows if row["spent_ratio"] is not None]
+        tiers = sorted({row["tier"] for row in rows})
+        wide = [one["client"] for one in job["gpu"]["asked"] if one["tier"] in tiers]
+        lines.append(
+            f"GPUs of {job['job']}: {', '.join(tiers)} for {', '.join(wide) or 'the job'}, "
+            f"device records {min(seen):.0%} to {max(seen):.0%} of the time"
+            + (f", costs {max(costs):.2%}" if costs else "")
+        )
+    return lines
 
 
 def _order(item: tuple[str, object]) -> tuple[int, str]:
