@@ -504,7 +504,7 @@ bool traces_nodes() { return kernels_on.load() > 0 && graphs_on.load() == 0; }
 const Hooks hooks = {on_call,     on_device_work, on_graph,    on_resource,
                      in_callback, stretch,        traces_nodes};
 
-abi::Result enable_hardware_events() {
+[[maybe_unused]] abi::Result enable_hardware_events() {
   static const int error = int(number_in("PILOTLIGHT_SIM_HES_ERROR", 0));
   if (error != 0) return error;
   if (has_context) return abi::kNotSupported;
