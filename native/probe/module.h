@@ -7,14 +7,19 @@
 #include <cstdint>
 #include <string_view>
 
+#include "probe/probe.h"
+
 namespace pilotlight {
 
 // The id of a name, remembered per str up to a bound; 0 while the probe is not running.
 uint32_t name_id(PyObject* name) noexcept;
 
 // The calling thread's ring; the first time under the thread's Python name. Needs the GIL.
-class RingWriter;
-RingWriter* python_ring() noexcept;
+RingWriter* attach_by_python_name() noexcept;
+inline RingWriter* python_ring() noexcept {
+  RingWriter* ring = Probe::attached();
+  return __builtin_expect(ring != nullptr, 1) ? ring : attach_by_python_name();
+}
 
 // The value of an int modulo 2^64; small ones, which nearly all are, without a call.
 inline uint64_t word_of(PyObject* number) noexcept {

@@ -28,7 +28,7 @@ uint32_t current_tid() noexcept { return static_cast<uint32_t>(syscall(SYS_getti
 }  // namespace
 
 Probe* Probe::instance = nullptr;
-thread_local RingWriter* Probe::thread_ring = nullptr;
+__thread RingWriter* Probe::thread_ring = nullptr;
 
 void Probe::create() noexcept {
   alignas(Probe) static char storage[sizeof(Probe)];

@@ -57,7 +57,8 @@ class Probe {
     RingWriter* ring = thread_ring;
     return __builtin_expect(ring != nullptr, 1) ? ring : attach({});
   }
-  bool attached() const noexcept { return thread_ring != nullptr; }
+  // The same, or nullptr if it has none yet.
+  static RingWriter* attached() noexcept { return thread_ring; }
   // Takes a ring for the calling thread under a better name than the kernel knows.
   RingWriter* attach(std::string_view thread_name) noexcept;
 
@@ -99,7 +100,8 @@ class Probe {
   void resume() noexcept;
 
   static Probe* instance;
-  static thread_local RingWriter* thread_ring;
+  // Not thread_local: that asks on every access whether something is to be constructed first.
+  static __thread RingWriter* thread_ring;
 
   Segment segment_;
   Link link_;
