@@ -43,7 +43,11 @@ void Link::forget() noexcept {
 bool Link::is_ours() const noexcept { return same_file(fd_, socket_stat_); }
 
 void Link::hang_up(int64_t now_ns) noexcept {
-  if (fd_ >= 0 && is_ours()) close(fd_);
+  if (fd_ >= 0 && is_ours()) {
+    // The job's table of files may have it too.
+    shutdown(fd_, SHUT_RDWR);
+    close(fd_);
+  }
   fd_ = -1;
   agent_pid_ = 0;
   retry_ns_ = now_ns + back_off_ns_;

@@ -58,7 +58,8 @@ bool OwnStack::open(const PythonInfo& python, Definitions* definitions) noexcept
   busy_.clear();
   python_ = python;
   has_cframe_ = python.version >= 0x030b0000 && python.version < 0x030d0000;
-  return slow_->walker.open(getpid(), python) && slow_->interner.open(slow_->walker, definitions);
+  return slow_->walker.open(ProcessMemory(getpid()), python) &&
+         slow_->interner.open(slow_->walker, definitions);
 }
 
 uint64_t OwnStack::leaf() const noexcept {

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <new>
 
+#include "probe/own_files.h"
+
 namespace pilotlight {
 namespace {
 
@@ -133,6 +135,7 @@ void Probe::after_fork_in_child() noexcept {
   probe.own_stack_state_.store(0, std::memory_order_relaxed);
   probe.sampling_ = false;
   probe.link_.forget();
+  probe.window_.forget();
   probe.segment_.forget();
 }
 
@@ -196,9 +199,14 @@ void* Probe::run(void* probe) noexcept {
 }
 
 void Probe::loop() noexcept {
+  // The table that the job sees keeps its descriptor of the line: only the job's threads could
+  // close it.
+  bool has_own_files = take_own_files(segment_.fd(), link_.fd());
+  bool has_window = has_own_files && window_.open();
   if (segment_.take_ring(&sampler_ring_, current_tid(), "pilotlight")) {
     const PythonInfo& python = segment_.header()->python;
-    sampling_ = sampler_.open(python, &segment_.definitions(), &sampler_ring_);
+    sampling_ = sampler_.open(python, has_window ? &window_ : nullptr, &segment_.definitions(),
+                              &sampler_ring_);
     if (!sampling_ && nominal_period_ns_ != 0) segment_.turn_off(Off::kSampling, sampler_.why());
   }
   int64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -237,6 +245,9 @@ void Probe::loop() noexcept {
     listen(wait);
     heard_ns_ = now;
   }
+  // With the thread its files would go, and to the agent the line is the process. No signal ends
+  // this.
+  while (has_own_files) ::pause();
 }
 
 // Waits for requests of the agent and answers them.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "probe/copy_window.h"
 #include "probe/link.h"
 #include "probe/own_stack.h"
 #include "probe/sampler.h"
@@ -122,6 +123,7 @@ class Probe {
   bool prepared_ = false;
 
   // Of the probe's own thread.
+  CopyWindow window_;
   RingWriter sampler_ring_;
   bool sampling_ = false;
   void (*on_new_threads_)() noexcept = nullptr;

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "probe/copy_window.h"
+
 namespace pilotlight {
 
 struct Span {
@@ -20,7 +22,11 @@ class ProcessMemory {
  public:
   static constexpr uint32_t kMaxSpans = 128;
 
-  void open(pid_t pid) noexcept { pid_ = pid; }
+  ProcessMemory() = default;
+  // With a window: the process is this one.
+  explicit ProcessMemory(pid_t pid, const CopyWindow* window = nullptr) noexcept
+      : pid_(pid), window_(window) {}
+
   pid_t pid() const noexcept { return pid_; }
 
   bool read(uint64_t address, void* to, uint32_t bytes) const noexcept {
@@ -31,19 +37,37 @@ class ProcessMemory {
   // One system call; the spans are copied one after the other, in order. False unless all were.
   bool read_all(const Span* spans, uint32_t count) const noexcept {
     if (count == 0 || count > kMaxSpans) return count == 0;
-    iovec local[kMaxSpans];
     iovec remote[kMaxSpans];
-    ssize_t wanted = 0;
+    uint32_t wanted = 0;
     for (uint32_t i = 0; i < count; i++) {
-      local[i] = {spans[i].to, spans[i].bytes};
       remote[i] = {reinterpret_cast<void*>(spans[i].address), spans[i].bytes};
       wanted += spans[i].bytes;
     }
-    return process_vm_readv(pid_, local, count, remote, count, 0) == wanted;
+    return (window_ != nullptr && copy_all(spans, remote, count, wanted)) ||
+           read_remote(spans, remote, count, wanted);
   }
 
  private:
+  bool copy_all(const Span* spans, const iovec* remote, uint32_t count,
+                uint32_t wanted) const noexcept {
+    const unsigned char* copy = window_->take(remote, count, wanted);
+    if (copy == nullptr) return false;
+    for (uint32_t i = 0; i < count; i++) {
+      std::memcpy(spans[i].to, copy, spans[i].bytes);
+      copy += spans[i].bytes;
+    }
+    return true;
+  }
+
+  bool read_remote(const Span* spans, const iovec* remote, uint32_t count,
+                   uint32_t wanted) const noexcept {
+    iovec local[kMaxSpans];
+    for (uint32_t i = 0; i < count; i++) local[i] = {spans[i].to, spans[i].bytes};
+    return process_vm_readv(pid_, local, count, remote, count, 0) == static_cast<ssize_t>(wanted);
+  }
+
   pid_t pid_ = 0;
+  const CopyWindow* window_ = nullptr;
 };
 
 template <typename T>

@@ -29,7 +29,7 @@ class ProcessWalk {
  public:
   bool open(pid_t pid, const PythonInfo& python) {
     pid_ = pid;
-    return walker_.open(pid, python) && reader_.open(walker_.memory(), python);
+    return walker_.open(ProcessMemory(pid), python) && reader_.open(walker_.memory(), python);
   }
 
   uint32_t list() {

@@ -309,7 +309,8 @@ void Sampler::State::pass() noexcept {
 
 Sampler::~Sampler() { delete state_; }
 
-bool Sampler::open(const PythonInfo& python, Definitions* definitions, RingWriter* ring) noexcept {
+bool Sampler::open(const PythonInfo& python, const CopyWindow* window, Definitions* definitions,
+                   RingWriter* ring) noexcept {
   if (python.version == 0) return false;
   if (state_ == nullptr) state_ = new (std::nothrow) State;
   if (state_ == nullptr) {
@@ -321,8 +322,8 @@ bool Sampler::open(const PythonInfo& python, Definitions* definitions, RingWrite
   state.ring = ring;
   state.own_tid = static_cast<uint32_t>(syscall(SYS_gettid));
   state.last_pass_ns = clock_ns(CLOCK_MONOTONIC);
-  bool opened =
-      state.walker.open(getpid(), python) && state.interner.open(state.walker, definitions);
+  bool opened = state.walker.open(ProcessMemory(getpid(), window), python) &&
+                state.interner.open(state.walker, definitions);
   if (!opened) refusal = "the layout of this Python makes no sense";
   if (opened && !finds_own_tid(state.walker, state.own_tid)) {
     refusal = "the numbers of this Python's threads cannot be found";

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "probe/copy_window.h"
 #include "ring/definitions.h"
 #include "ring/layout.h"
 #include "ring/ring.h"
@@ -25,7 +26,8 @@ class Sampler {
 
   // Allocates all it will ever need (at most 4 MiB). False: this Python cannot be walked, why()
   // says.
-  bool open(const PythonInfo& python, Definitions* definitions, RingWriter* ring) noexcept;
+  bool open(const PythonInfo& python, const CopyWindow* window, Definitions* definitions,
+            RingWriter* ring) noexcept;
 
   // One round over all threads: writes a kSample record for each, weighted with the time since that
   // thread's last sample.

@@ -64,11 +64,11 @@ struct StackWalker::Copies {
 
 StackWalker::~StackWalker() { delete copies_; }
 
-bool StackWalker::open(pid_t pid, const PythonInfo& python) noexcept {
+bool StackWalker::open(const ProcessMemory& memory, const PythonInfo& python) noexcept {
   uint32_t minor = (python.version >> 16) & 0xff;
   if (python.version >> 24 != 3 || minor < 10 || minor > 13) return false;
   python_ = python;
-  memory_.open(pid);
+  memory_ = memory;
   for (uint32_t i = 0; i < kPythonOffsets; i++) {
     if (i == kCodeTypeLow || i == kCodeTypeHigh) continue;
     if (python.offsets[i] > kMaxInterpreterOffset) return false;

@@ -86,7 +86,7 @@ class StackWalker {
   StackWalker& operator=(const StackWalker&) = delete;
 
   // False: not enough memory, or the description makes no sense (it may come from another process).
-  bool open(pid_t pid, const PythonInfo& python) noexcept;
+  bool open(const ProcessMemory& memory, const PythonInfo& python) noexcept;
 
   // All threads of all interpreters, at most `capacity`.
   ThreadList threads(ThreadRef* out, uint32_t capacity) noexcept;

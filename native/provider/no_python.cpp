@@ -8,7 +8,9 @@ namespace pilotlight {
 struct Sampler::State {};
 
 Sampler::~Sampler() = default;
-bool Sampler::open(const PythonInfo&, Definitions*, RingWriter*) noexcept { return false; }
+bool Sampler::open(const PythonInfo&, const CopyWindow*, Definitions*, RingWriter*) noexcept {
+  return false;
+}
 void Sampler::pass() noexcept {}
 void Sampler::restart() noexcept {}
 SamplerCounts Sampler::counts() const noexcept { return {}; }

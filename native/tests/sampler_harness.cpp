@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "probe/line_table.h"
+#include "probe/own_files.h"
 #include "probe/process_stacks.h"
 #include "probe/sampler.h"
 #include "ring/segment.h"
@@ -75,7 +76,9 @@ class Harness {
   void run(const PythonInfo& python, int64_t period_ns) {
     pthread_setname_np(pthread_self(), "pilotlight");
     segment_.take_ring(&ring_, static_cast<uint32_t>(syscall(SYS_gettid)), "harness");
-    opened_ = sampler_.open(python, &segment_.definitions(), &ring_) ? 1 : 0;
+    bool has_window = take_own_files(segment_.fd(), -1) && window_.open();
+    const CopyWindow* window = has_window ? &window_ : nullptr;
+    opened_ = sampler_.open(python, window, &segment_.definitions(), &ring_) ? 1 : 0;
     while (opened_ == 1 && !stopping_) {
       int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
       sampler_.pass();
@@ -150,6 +153,7 @@ class Harness {
   Sampler sampler_;
   RingWriter ring_;
   std::thread thread_;
+  CopyWindow window_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> opened_{-1};
   uint64_t cpu_ns_ = 0;

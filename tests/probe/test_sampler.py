@@ -28,7 +28,9 @@ NATIVE = ROOT / "native"
 SOURCES = [
     "tests/sampler_harness.cpp",
     "probe/code_object.cpp",
+    "probe/copy_window.cpp",
     "probe/line_table.cpp",
+    "probe/own_files.cpp",
     "probe/process_stacks.cpp",
     "probe/sampler.cpp",
     "probe/stack_interner.cpp",
