@@ -113,8 +113,9 @@ class PyReader {
     return result;
   }
 
-  void resume(const nb::dict& positions) {
+  bool resume(const nb::dict& positions) {
     // What a journal says is checked field by field; what does not fit is left at the shared tail.
+    bool fits = true;
     try {
       auto rings = nb::cast<nb::dict>(positions["rings"]);
       for (auto [key, value] : rings) {
@@ -137,14 +138,17 @@ class PyReader {
         ring.known_full = nb::cast<uint64_t>(parts[4]);
         ring.known_nested = nb::cast<uint64_t>(parts[5]);
         ring.known_quarantined = nb::cast<uint64_t>(parts[6]);
-        reader().resume(static_cast<uint32_t>(std::stoul(nb::cast<std::string>(key))), ring);
+        auto index = static_cast<uint32_t>(std::stoul(nb::cast<std::string>(key)));
+        fits = reader().resume(index, ring) && fits;
       }
       nb::object known = positions["known"];
       reader().resume(KnownLosses{nb::cast<uint64_t>(known[0]), nb::cast<uint64_t>(known[1])});
+      return fits;
     } catch (const nb::python_error&) {
     } catch (const nb::cast_error&) {
     } catch (const std::logic_error&) {
     }
+    return false;
   }
 
   nb::dict losses() {

@@ -65,12 +65,13 @@ const char* Reader::open(int fd, uint64_t epoch) {
   return nullptr;
 }
 
-void Reader::resume(uint32_t ring, const RingProgress& progress) {
-  if (ring >= view_.header().ring_count || !rings_[ring].resume(progress.position)) return;
+bool Reader::resume(uint32_t ring, const RingProgress& progress) {
+  if (ring >= view_.header().ring_count || !rings_[ring].resume(progress.position)) return false;
   progress_[ring] = progress;
   if (progress_[ring].open.size() > kMaxOpenRanges) progress_[ring].open.resize(kMaxOpenRanges);
   taken_[ring] = progress_[ring];
   used_ |= uint64_t{1} << ring;
+  return true;
 }
 
 uint64_t Reader::read() {

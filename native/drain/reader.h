@@ -127,7 +127,8 @@ class Reader {
   // Where the next agent has to go on: as of the last take.
   const std::array<RingProgress, kMaxRings>& taken() const noexcept { return taken_; }
   const KnownLosses& known_losses() const noexcept { return known_; }
-  void resume(uint32_t ring, const RingProgress& progress);
+  // False: it makes no sense, and the ring stays where its shared tail is.
+  bool resume(uint32_t ring, const RingProgress& progress);
   void resume(const KnownLosses& known) noexcept { known_ = known; }
 
   Losses losses() const noexcept;

@@ -29,8 +29,9 @@ class Reader:
     def identity(self) -> bytes:
         """What the probe says of itself: JSON, unchecked, at most 8 KiB."""
 
-    def resume(self, positions: dict[str, object]) -> None:
-        """Goes on where `positions()` of an earlier agent stood; nonsense is ignored."""
+    def resume(self, positions: dict[str, object]) -> bool:
+        """Goes on where `positions()` of an earlier agent stood; False: some of it is nonsense,
+        and there the reader goes on at the shared tail."""
 
     def read(self) -> int:
         """Takes what is published into columns and sums; returns the number of records."""

@@ -13,6 +13,7 @@ import pytest
 from producer import Producer
 from running import RunningAgent, until
 
+from pilotlight import _drain
 from pilotlight.recording.recording import Recording
 
 BURST = 8
@@ -177,3 +178,34 @@ def test_a_damaged_list_of_jobs_does_not_keep_the_agent_from_starting(
         assert agent.status()["jobs"] == []
         agent.kill()
     agent.start()
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        {},
+        {"rings": {"0": [3, 0, [], None, 0, 0, 0]}, "known": [0, 0]},
+        {"rings": {"0": [1 << 40, 0, [], None, 0, 0, 0]}, "known": [0, 0]},
+        {"rings": {"99": [0, 0, [], None, 0, 0, 0]}, "known": [0, 0]},
+        {"rings": {"zero": []}, "known": None},
+    ],
+)
+def test_positions_that_make_no_sense_are_told_and_nothing_is_skipped(
+    positions: dict[str, object],
+) -> None:
+    producer = Producer()
+    producer.counter(1)
+    reader = _drain.Reader(producer.fd, 0, 1)
+    assert not reader.resume(positions)
+    assert reader.read() == 2
+
+
+def test_positions_of_an_earlier_reader_are_believed() -> None:
+    producer = Producer()
+    first = _drain.Reader(producer.fd, 0, 1)
+    first.read()
+    first.take()
+    producer.counter(1)
+    second = _drain.Reader(producer.fd, 0, 2)
+    assert second.resume(first.positions())
+    assert second.read() == 1

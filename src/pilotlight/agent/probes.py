@@ -196,8 +196,8 @@ class Probes:
         index = job.recorder.roster.start(facts)
         reader = _drain.Reader(descriptors[0], index, self._epoch)
         positions = job.positions.get(look.segment_id)
-        if isinstance(positions, dict):
-            reader.resume(positions)
+        if positions is not None and not (isinstance(positions, dict) and reader.resume(positions)):
+            self.problems["positions in a journal make no sense: some records may be missing"] += 1
         pidfd = open_process(peer.pid, look.start_time)
         process = Process(reader, index, identity.facts, connection, pidfd, peer.pid, now_ns)
         inode = os.fstat(descriptors[0]).st_ino
