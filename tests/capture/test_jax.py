@@ -54,7 +54,7 @@ def test_a_hung_job_is_explained_from_outside(world: Path) -> None:
         code, result, said = job.capture()
     finally:
         job.stop()
-    assert code == 1, said
+    assert code == 1 and result, said
     (process,) = result["processes"]
     assert "hung" in process["answered"]["reason"]
     (stacks,) = (world / "capture" / "stacks").iterdir()
