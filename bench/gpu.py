@@ -219,7 +219,7 @@ def storms(work: Path, seconds: float) -> list[Bar]:
         name = f"storm of {rate:,} launches/s"
         bars += [
             at_most(
-                f"{name}: CPU time of the launching thread, as a share, after half the time",
+                f"{name}: share of the launching thread, after half the time",
                 truth["late_ratio"],
                 0.01,
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -119,6 +120,19 @@ def test_capture_asks_for_more_and_says_its_coverage(running: str) -> None:
     told = json.loads(done.stdout)
     assert told["asked"] == "nodes"
     assert [row["tier"] for row in told["coverage"]] == ["nodes"]
+
+
+def test_a_capture_ends_with_its_job(running: str, world: Path) -> None:
+    (process,) = wait_for_gpu("records")["processes"]
+    capture = subprocess.Popen(
+        [*_PILOTLIGHT, "capture", running, "--gpu", "nodes", "--seconds", "600", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_gpu("nodes")
+    os.kill(process["pid"], signal.SIGTERM)
+    out, _ = capture.communicate(timeout=60)
+    assert json.loads(out)["job"] == running
 
 
 def test_hardware_sampling_is_refused_by_the_name_of_what_is_missing(running: str) -> None:

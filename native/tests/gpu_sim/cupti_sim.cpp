@@ -129,48 +129,41 @@ void spin(double ns) {
   } while (double(t.tv_sec) * 1e9 + double(t.tv_nsec) < end);
 }
 
-uint64_t thread_cpu_ns() {
+uint64_t clock_now() {
   timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  clock_gettime(CLOCK_MONOTONIC, &t);
   return uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
 }
 
 // What reading the clock itself takes, to be left out of what is measured with it.
 uint64_t clock_cost() {
   static const uint64_t cost = [] {
-    uint64_t widths[1001];
-    for (uint64_t& width : widths) {
-      uint64_t before = thread_cpu_ns();
-      width = thread_cpu_ns() - before;
+    uint64_t least = ~0ull;
+    for (int i = 0; i < 1000; i++) {
+      uint64_t before = clock_now();
+      uint64_t width = clock_now() - before;
+      if (width < least) least = width;
     }
-    std::nth_element(widths, widths + 500, widths + 1001);
-    return widths[500];
+    return least;
   }();
   return cost;
 }
 
-// Accounts for the CPU time of a launching thread from here to the end of its scope: not for the
-// time in which other programs had its core. That clock is a system call, so every seventh scope
-// stands for seven.
+// Accounts for the time of a launching thread from here to the end of its scope. The clock of the
+// thread's own CPU time is a system call, dearer than what is measured; so what takes longer than
+// anything here does, because other programs had the core, counts as the longest.
 class Spending {
  public:
-  Spending() : is_timed_(scopes_++ % kOneIn == 0) {
-    if (is_timed_) before_ = thread_cpu_ns();
-  }
+  Spending() : before_(clock_now()) {}
   ~Spending() {
-    if (!is_timed_) return;
-    uint64_t spent = thread_cpu_ns() - before_;
-    gpu_sim_spent(spent > clock_cost() ? (spent - clock_cost()) * kOneIn : 0);
+    uint64_t spent = std::min(clock_now() - before_, kLongestNs);
+    gpu_sim_spent(spent > clock_cost() ? spent - clock_cost() : 0);
   }
 
  private:
-  // Odd, so that of calls that come in pairs now one and now the other is timed.
-  static constexpr uint32_t kOneIn = 7;
-  static thread_local uint32_t scopes_;
-  uint64_t before_ = 0;
-  bool is_timed_;
+  static constexpr uint64_t kLongestNs = 50000;
+  uint64_t before_;
 };
-thread_local uint32_t Spending::scopes_ = 0;
 
 // Calls of the client's own code, with the mark of where we are.
 class Calling {

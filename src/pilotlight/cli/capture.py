@@ -54,9 +54,8 @@ class Capture:
         parser.add_argument(
             "--seconds",
             type=float,
-            default=1.0,
             metavar="S",
-            help="how long where no steps are counted (1)",
+            help="how long where no steps are counted (1), or with --gpu (10)",
         )
         parser.add_argument("--ranks", metavar="0,4,8-11", help="only these (all)")
         parser.add_argument("--stacks", action="store_true", help="with Python stacks and modules")
@@ -84,6 +83,7 @@ class Capture:
     def run(self, args: argparse.Namespace) -> int:
         if args.gpu:
             return capture_gpu(args.target, args.gpu, args.seconds, args.json)
+        seconds = 1.0 if args.seconds is None else args.seconds
 
         from pilotlight.capture.collect import prepare
         from pilotlight.capture.deliver import deliver
@@ -93,13 +93,13 @@ class Capture:
 
             ranks = parse_ranks(args.ranks) if args.ranks and args.ranks != "all" else ()
             folder = args.output or _new_folder(args.target)
-            return capture_by_collector(args, ranks, max(args.seconds, 5.0), folder)
+            return capture_by_collector(args, ranks, max(seconds, 5.0), folder)
         is_pid = args.target.isdigit()
         request = CaptureRequest(
             job=None if is_pid else args.target,
             pid=int(args.target) if is_pid else None,
             steps=args.steps,
-            seconds=args.seconds,
+            seconds=seconds,
             ranks=parse_ranks(args.ranks) if args.ranks else (),
             options=Options(stacks=args.stacks, shapes=args.shapes, memory=args.memory),
             patience_s=args.timeout,

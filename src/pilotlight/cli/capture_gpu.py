@@ -18,13 +18,16 @@ from pilotlight.tier import ASKED
 KINDS = (*ASKED, *METHODS)
 
 
-def capture_gpu(target: str, kind: str, seconds: float, as_json: bool) -> int:
+_SECONDS = 10.0
+
+
+def capture_gpu(target: str, kind: str, seconds: float | None, as_json: bool) -> int:
     with Client() as client:
         processes = _processes(client.ask("status"), target)
     if kind in METHODS:
         _refuse(METHODS[kind], [int(process["pid"]) for process in processes])
     job = str(processes[0]["job"])
-    rows = _hold(job, kind, seconds, shows=sys.stderr.isatty() and not as_json)
+    rows = _hold(job, kind, seconds or _SECONDS, shows=sys.stderr.isatty() and not as_json)
     with Client() as client:
         folder = str(client.ask("flush", job=job)["folder"])
     if as_json:
@@ -75,9 +78,13 @@ def _hold(job: str, tier: str, seconds: float, *, shows: bool) -> list[dict[str,
     """Asks for the tier as long as this takes; what the agent said last of its coverage."""
     rows: list[dict[str, Any]] = []
     end_s = time.monotonic() + seconds
-    with subscribe(("coverage",), job, tier) as messages:
+    # The agent says its status every second, also of a job that has ended.
+    with subscribe(("coverage", "status"), job, tier) as messages:
         for message in messages:
-            rows = message["rows"]
+            if message["kind"] == "coverage":
+                rows = message["rows"] or rows
+            elif all(one["job"] != job for one in message["rows"][0]["jobs"]):
+                break
             left_s = end_s - time.monotonic()
             if shows:
                 print(f"\r{tier}: {max(left_s, 0):.0f} s to go ", end="", file=sys.stderr)
