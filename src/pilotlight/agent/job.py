@@ -150,7 +150,7 @@ class Job:
 
     def coverage(self) -> list[Coverage]:
         """Of those that use a GPU."""
-        found = [process.coverage() for process in self.processes.values()]
+        found = [process.coverage(process.reader.live()) for process in self.processes.values()]
         return [one for one in found if one is not None]
 
     def _send(self, kind: Control, argument: int = 0, value: int = 0) -> None:

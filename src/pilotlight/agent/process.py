@@ -142,9 +142,8 @@ class Process:
             with contextlib.suppress(OSError):
                 self.link.send(control(kind, value, argument))
 
-    def coverage(self) -> Coverage | None:
-        """What it collects of its GPUs; None if it uses none."""
-        live: dict[str, Any] = self.reader.live()
+    def coverage(self, live: Mapping[str, Any]) -> Coverage | None:
+        """What it collects of its GPUs, by what its reader says now; None if it uses none."""
         rank = self.identity.get("rank")
         return coverage_of(
             self.index, self.pid, rank if isinstance(rank, int) else None, live["gpu"]

@@ -52,7 +52,7 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "fill_ratio": round(process.fill_ratio, 4),
         "lag_ns": now_ns - process.polled_ns,
         "off": process.reader.off(),
-        "gpu": asdict(coverage) if (coverage := process.coverage()) else None,
+        "gpu": asdict(coverage) if (coverage := process.coverage(live)) else None,
     }
 
 
