@@ -21,7 +21,7 @@ began = plain.plain_begin()
 work(0.5)
 heard = plain.plain_heard()
 plain.plain_end()
-work(2.5)
+work(1.2)
 print(began, heard > 100)
 """
 
@@ -68,7 +68,7 @@ def work(seconds):
     while time.monotonic() < end:
         gpu.kernel("gemm", 1000)
         time.sleep(0.001)
-work(1.2)
+work(0.2)
 cupti = ctypes.CDLL("libcupti.so.12")  # ctypes uses dlsym
 heard = []
 kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
@@ -78,7 +78,7 @@ print(cupti.cuptiSubscribe(ctypes.byref(subscriber), hear, None))
 cupti.cuptiEnableCallback(1, subscriber, 1, 307)
 work(0.2)
 print(cupti.cuptiUnsubscribe(subscriber), len(heard) > 10)
-work(2.2)
+work(0.8)
 """,
         LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
     )
@@ -107,7 +107,7 @@ work(0.2)
 tool = ctypes.CDLL({str(library)!r})
 work(1.5)
 _ctypes.dlclose(tool._handle)
-work(2.5)
+work(1.6)
 """,
         LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
     )
