@@ -236,26 +236,48 @@ int look_at(dl_phdr_info* info, size_t, void* own) noexcept {
   return 0;
 }
 
+struct Protection {
+  ElfW(Addr) address;
+  int flags;  // as the loader set them; -1: not found
+};
+
+int look_for_protection(dl_phdr_info* info, size_t, void* data) noexcept {
+  auto* wanted = static_cast<Protection*>(data);
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) & header = info->dlpi_phdr[i];
+    auto start = info->dlpi_addr + header.p_vaddr;
+    if (header.p_type != PT_LOAD || wanted->address < start ||
+        wanted->address >= start + header.p_memsz) {
+      continue;
+    }
+    wanted->flags = ((header.p_flags & PF_R) != 0 ? PROT_READ : 0) |
+                    ((header.p_flags & PF_W) != 0 ? PROT_WRITE : 0) |
+                    ((header.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
+    return 1;
+  }
+  return 0;
+}
+
 // Whoever looks a function up by dlsym is led past us as well, and so is every library that is
 // loaded from now on: the address in libcupti's table of symbols, in this process, becomes ours.
 void lead_lookups(const Hook& hook) noexcept {
   Dl_info info = {};
-  const ElfW(Sym)* symbol = nullptr;
-  void* extra = nullptr;
-  if (dladdr1(reals[hook.which], &info, &extra, RTLD_DL_SYMENT) == 0) return;
-  symbol = static_cast<const ElfW(Sym)*>(extra);
+  void* entry = nullptr;
+  if (dladdr1(reals[hook.which], &info, &entry, RTLD_DL_SYMENT) == 0) return;
   // Another name for the same address, which nobody looks up.
-  if (symbol == nullptr || info.dli_sname == nullptr || strcmp(info.dli_sname, hook.name) != 0) {
+  if (entry == nullptr || info.dli_sname == nullptr || strcmp(info.dli_sname, hook.name) != 0) {
     return;
   }
+  auto* value = &static_cast<ElfW(Sym)*>(entry)->st_value;
   auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  auto place = reinterpret_cast<size_t>(&symbol->st_value);
-  auto* start = reinterpret_cast<void*>(place & ~(page - 1));
-  if (mprotect(start, page, PROT_READ | PROT_WRITE) != 0) return;
-  auto base = reinterpret_cast<ElfW(Addr)>(info.dli_fbase);
-  __atomic_store_n(const_cast<ElfW(Addr)*>(&symbol->st_value),
-                   reinterpret_cast<ElfW(Addr)>(hook.function) - base, __ATOMIC_RELEASE);
-  mprotect(start, page, PROT_READ);
+  auto* start = reinterpret_cast<void*>(reinterpret_cast<size_t>(value) & ~(page - 1));
+  // In libraries of older linkers code may lie in the same page: it stays executable all the time.
+  Protection before = {reinterpret_cast<ElfW(Addr)>(value), -1};
+  dl_iterate_phdr(look_for_protection, &before);
+  if (before.flags < 0 || mprotect(start, page, before.flags | PROT_WRITE) != 0) return;
+  auto base = reinterpret_cast<ElfW(Addr)>(reals[hook.which]) - *value;
+  __atomic_store_n(value, reinterpret_cast<ElfW(Addr)>(hook.function) - base, __ATOMIC_RELEASE);
+  mprotect(start, page, before.flags);
 }
 
 // Once: the functions themselves, before their places are taken.
