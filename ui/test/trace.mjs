@@ -32,6 +32,19 @@ export default async function ({ address, open, accessible, everyView, drawn, as
   await second.getByRole("heading", { name: /Selected:/ }).waitFor();
   await drawn(second, ".timeline canvas");
 
+  await page.getByText(/The critical path \(second row of each rank\) is .*kernels/).waitFor();
+
+  // Only a click reaches Perfetto's page, here a stand-in that speaks its protocol.
+  await page.context().route("https://ui.perfetto.dev/**", (route) => route.fulfill({ contentType: "text/html", body: `<script>
+    onmessage = (event) => { if (event.data === "PING") event.source.postMessage("PONG", event.origin); else if (event.data.perfetto) document.title = "got " + event.data.perfetto.buffer.byteLength; };
+  </script>` }));
+  const opened = page.waitForEvent("popup");
+  await page.getByRole("button", { name: /open in Perfetto/ }).click();
+  const perfetto = await opened;
+  await page.getByText("handed over").waitFor();
+  await perfetto.waitForFunction(() => Number(document.title.slice(4)) > 10_000);
+  await perfetto.close();
+
   await page.keyboard.press("/");
   await page.keyboard.type("flash");
   await page.getByText(/\d+ spans?,/).waitFor();

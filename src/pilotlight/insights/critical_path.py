@@ -9,6 +9,7 @@ import numpy as np
 
 from pilotlight.insights.recorded_graph import RecordedGraph, Role
 from pilotlight.model.graph import replay
+from pilotlight.trace.trace import Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -23,21 +24,29 @@ class PathPart:
     ratio: float
 
 
-def critical_path(graph: RecordedGraph) -> list[PathPart]:
-    """The longest parts first; together they are the whole time."""
+def chain(graph: RecordedGraph) -> tuple[Int64, Float64]:
+    """The nodes of the path, first to last, and when each ended since the begin of the job."""
     ends = replay(graph.graph, graph.duration_ns[np.newaxis])[0]
     first, before = graph.graph.first, graph.graph.predecessors
-    node = int(ends.argmax())
-    whole = float(ends[node])
-    totals: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0, 0.0])
+    nodes = [int(ends.argmax())]
     while True:
+        waited = before[first[nodes[-1]] : first[nodes[-1] + 1]]
+        if not len(waited):
+            break
+        nodes.append(int(waited[ends[waited].argmax()]))
+    found = np.array(nodes[::-1], np.int64)
+    return found, ends[found]
+
+
+def critical_path(graph: RecordedGraph) -> list[PathPart]:
+    """The longest parts first; together they are the whole time."""
+    nodes, ends = chain(graph)
+    whole = float(ends[-1])
+    totals: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0, 0.0])
+    for node in nodes.tolist():
         entry = totals[int(graph.role[node]), int(graph.name[node]), int(graph.rank[node])]
         entry[0] += 1
         entry[1] += float(graph.duration_ns[node])
-        waited = before[first[node] : first[node + 1]]
-        if not len(waited):
-            break
-        node = int(waited[ends[waited].argmax()])
     parts = [
         PathPart(
             Role(role).name.lower(),

@@ -102,7 +102,9 @@ class CounterLine(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """A set of traces that belong to one job. `levels` is the number of levels of detail."""
+    """A set of traces that belong to one job. `levels` is the number of levels of detail,
+    `path_ratios` is what the critical path consists of, `clock_offset_ns` is how far the furthest
+    clock was off before the ranks were put on one."""
 
     id: str
     title: str
@@ -116,6 +118,9 @@ class Trace(Struct, frozen=True):
     kernels: list[Kernel]
     counters: list[CounterLine]
     problems: list[str]
+    path_ratios: dict[str, float]
+    path_missing: str
+    clock_offset_ns: int
 
 
 class TraceName(Struct, frozen=True):

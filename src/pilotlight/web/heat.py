@@ -7,33 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.errors import UsageError
-from pilotlight.ship.wire import WAIT_KNOWN
+from pilotlight.store import queries
 from pilotlight.store.queries import Reader
+from pilotlight.store.queries.map import MOST_CELLS
 from pilotlight.store.queries.reader import PERIODS_NS
 from pilotlight.trace.trace import Float64, Int64
 from pilotlight.web.table import stream
 
-CELLS_LIMIT = 4_000_000
 COLUMNS_LIMIT = 4096
-APART_NS = 120_000_000_000
 FINE_NS = 6 * 3_600_000_000_000
 VALUES = ("time", "lateness", "wait")
 COUNTER = "counter:"
 
 _ATTEMPT = """
 SELECT max(attempt) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String}
-"""
-_TIME = """
-SELECT min(start_ns), max(start_ns), count() FROM steps
-WHERE tenant = {tenant:String} AND job = {job:String} AND attempt = {attempt:Int32}
-  AND rank = 0 AND step >= {first:Int64} AND step < {last:Int64}
-"""
-_CELLS = f"""
-SELECT rank, intDiv(step - {{first:Int64}}, {{width:Int64}}) AS c, max(duration_ns) AS longest,
-  avgIf(wait_ns, bitAnd(known, {WAIT_KNOWN}) > 0) AS wait
-FROM steps WHERE tenant = {{tenant:String}} AND job = {{job:String}}
-  AND attempt = {{attempt:Int32}} AND step >= {{first:Int64}} AND step < {{last:Int64}}
-  AND start_ns >= {{from_ns:Int64}} AND start_ns < {{to_ns:Int64}} GROUP BY rank, c
 """
 _EDGES = """
 SELECT intDiv(step - {first:Int64}, {width:Int64}) AS c, min(start_ns) AS begin,
@@ -89,34 +76,24 @@ def heat(reader: Reader, name: str, value: str, first: int, last: int, columns: 
 
 
 def _timed(reader: Reader, cut: Cut, value: str) -> Float64:
-    begin_ns, end_ns = _time_of(reader, cut)
-    parameters = {"tenant": reader.tenant, "job": cut.job, "attempt": cut.attempt}
-    parameters |= {"first": cut.first, "last": cut.last, "width": cut.width}
-    parameters |= {"from_ns": begin_ns, "to_ns": end_ns}
-    table = reader.store.select_arrow(_CELLS, parameters)
-    rank = table["rank"].to_numpy()
-    cells = _empty(rank, cut)
-    if rank.size:
-        chosen = table["longest" if value == "time" else "wait"].to_numpy()
-        cells[rank, table["c"].to_numpy()] = chosen
-    return lateness(cells) if value == "lateness" and rank.size else cells
+    found = queries.step_map(
+        reader,
+        cut.job,
+        cut.attempt,
+        "longest" if value == "time" else "wait",
+        cut.first,
+        cut.last,
+        cut.columns,
+    )
+    cells = found.cells.astype(np.float64)
+    return lateness(cells) if value == "lateness" and cells.size else cells
 
 
 def _empty(rank: Int64, cut: Cut) -> Float64:
     rows = int(rank.max()) + 1 if rank.size else 0
-    if rows * cut.columns > CELLS_LIMIT:
-        raise UsageError(f"{rows} ranks: ask for at most {CELLS_LIMIT // rows} columns")
+    if rows * cut.columns > MOST_CELLS:
+        raise UsageError(f"{rows} ranks: ask for at most {MOST_CELLS // rows} columns")
     return np.full((rows, cut.columns), np.nan)
-
-
-def _time_of(reader: Reader, cut: Cut) -> tuple[int, int]:
-    """When these steps were, by the first rank: rows lie by rank and time, so that the engine
-    need not read all of a long job. What ranks did further apart in time shows as not measured."""
-    bounds = {"job": cut.job, "attempt": cut.attempt, "first": cut.first, "last": cut.last}
-    found = reader.select(_TIME, **bounds)
-    if not found or not int(found[0][2]):
-        return 0, 1 << 62
-    return int(found[0][0]) - APART_NS, int(found[0][1]) + APART_NS
 
 
 def lateness(wait: Float64) -> Float64:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pilotlight.trace.trace import NONE, Float64, Int64, Kind, Trace, UInt8
 from pilotlight.web.activity import Activity
-from pilotlight.web.layout import nested, title_of
+from pilotlight.web.layout import is_made, nested, title_of
 from pilotlight.web.table import stream, texts_of
 
 UNLAUNCHED = "(launched outside the trace)"
@@ -75,10 +75,9 @@ def icicle_of(
     partner: Int64,
     from_ns: int,
     to_ns: int,
-    without: int | None = None,
 ) -> Icicle:
-    """Of the time between; spans that reach beyond count with their part of it. The lane `without`
-    is no work of the host's and left out."""
+    """Of the time between; spans that reach beyond count with their part of it. Lanes that the
+    page made are no work of the host's and left out."""
     spans = trace.spans
     end = spans.start_ns + spans.duration_ns
     inside = (np.minimum(end, to_ns) - np.maximum(spans.start_ns, from_ns)).clip(min=0)
@@ -88,7 +87,7 @@ def icicle_of(
     is_device = (spans.kind >= Kind.KERNEL) & (spans.kind <= Kind.MEMSET)
     is_host = ~is_device & (spans.kind != Kind.DEVICE_ANNOTATION) & (spans.kind != Kind.SYNC)
     for number, lane in enumerate(trace.lanes):
-        if number == without:
+        if is_made(lane):
             continue
         mine = np.flatnonzero((spans.lane == number) & is_host & (inside > 0))
         if not mine.size:

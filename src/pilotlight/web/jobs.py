@@ -13,11 +13,6 @@ DAY_NS = 86_400_000_000_000
 RECENT_NS = 600_000_000_000
 NOTICED_RATIO = 0.02
 
-_STEPS = """
-SELECT min(step), max(step), min(start_ns), max(start_ns + duration_ns) FROM steps
-WHERE tenant = {tenant:String} AND job = {job:String} AND attempt = {attempt:Int32}
-  AND rank = {rank:Int32}
-"""
 _MEAN = """
 SELECT sumIf(s.total_ns, s.time_ns >= {recent_ns:Int64}),
   sumIf(s.count, s.time_ns >= {recent_ns:Int64}),
@@ -34,10 +29,6 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     attempt = max((row.attempt for row in detail.attempts), default=0)
     recent, before = _recent(reader, name, detail)
     ranks = queries.ranks(reader, name, Span(max(0, detail.row.updated_ns - DAY_NS), 1 << 62))
-    # Ranks go in step: the first tells for all, and its rows lie together.
-    rank = min((row.rank for row in ranks), default=0)
-    steps = reader.select(_STEPS, job=name, attempt=attempt, rank=rank)
-    first, last, begin_ns, end_ns = (int(value) for value in steps[0]) if steps else (0,) * 4
     return answers.Job(
         now_ns=reader.now_ns,
         headline=headline(detail, found, recent, before),
@@ -50,10 +41,10 @@ def job_page(reader: Reader, name: str) -> answers.Job:
         losses=detail.losses,
         step_ns=recent,
         earlier_step_ns=before,
-        first_step=first,
-        last_step=last,
-        first_step_ns=begin_ns,
-        last_step_ns=end_ns,
+        first_step=detail.first_step,
+        last_step=detail.last_step,
+        first_step_ns=detail.first_step_ns,
+        last_step_ns=detail.last_step_ns,
         ranks=list(ranks),
         findings=list(found),
         events=events_of(reader, detail, found),

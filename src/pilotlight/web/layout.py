@@ -11,7 +11,9 @@ from pilotlight.trace.trace import Int64, Kind, Lane, Trace
 DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC, Kind.DEVICE_ANNOTATION)
 DEEPEST = 64
 SUMMARY = "where the time goes"
-"""The lane that sums up a rank and comes first."""
+PATH = "critical path"
+MADE = (SUMMARY, PATH)
+"""Lanes that sum up a rank and come first, in this order."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,9 @@ def layout_of(trace: Trace) -> Layout:
         if mine.size:
             is_device = bool(np.isin(spans.kind[mine], np.array(DEVICE_KINDS, np.uint8)).any())
             busy_ns = int(spans.duration_ns[mine].sum())
-            is_host = not is_device and lane.name != SUMMARY
-            lanes.append((lane.name != SUMMARY, is_host, -busy_ns, number, lane, mine))
+            made = MADE.index(lane.name) if is_made(lane) else len(MADE)
+            is_host = not is_device and not is_made(lane)
+            lanes.append((made, is_host, -busy_ns, number, lane, mine))
     lanes.sort(key=lambda item: item[:4])
     rows: list[Row] = []
     order = []
@@ -64,9 +67,14 @@ def layout_of(trace: Trace) -> Layout:
     return Layout(tuple(rows), first, whole, left_out)
 
 
+def is_made(lane: Lane) -> bool:
+    """Whether the page added it; no tool writes lanes without a process and a thread."""
+    return lane.name in MADE and not lane.process and not lane.thread
+
+
 def title_of(lane: Lane, is_device: bool) -> str:
     name = lane.name.strip() or lane.thread
-    if name == SUMMARY:
+    if is_made(lane):
         return name
     if is_device and lane.process.isdecimal():
         return f"GPU {lane.process} · {name}"

@@ -10,12 +10,14 @@ import numpy as np
 from pilotlight.analysis import Analysis
 from pilotlight.errors import NotFound, UsageError
 from pilotlight.insights.breakdown import Breakdown, kernel_times
+from pilotlight.insights.collective import clock_offsets
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.trace import Int64, Trace, UInt8
 from pilotlight.web import answers
 from pilotlight.web.headline import headline
 from pilotlight.web.icicle import UNLAUNCHED, Icicle, icicle_of
-from pilotlight.web.layout import SUMMARY, Layout, layout_of
+from pilotlight.web.layout import Layout, layout_of
+from pilotlight.web.path import Path, path_of
 from pilotlight.web.roofs import roofline_answer
 from pilotlight.web.summary import with_summary
 from pilotlight.web.tiles import DEEPEST_LEVEL, Extent, partners, rows_of, tile
@@ -31,9 +33,10 @@ __all__ = ["UNLAUNCHED", "OpenRank", "OpenTrace"]
 
 @dataclass(frozen=True)
 class OpenRank:
-    """One rank, laid out."""
+    """One rank, laid out; the first `own` spans are the trace's, the others were added here."""
 
     trace: Trace
+    own: int
     activity: UInt8
     layout: Layout
     partner: Int64
@@ -49,12 +52,32 @@ class OpenTrace:
         self._ranks: dict[int, OpenRank] = {}
 
     @cached_property
+    def offset_ns(self) -> dict[int, int]:
+        """By rank how far its clock is ahead, as told by the common ends of collectives."""
+        job = self.analysis.job
+        offsets = dict.fromkeys((trace.rank for trace in job.traces), 0)
+        if job.collectives is not None:
+            found, _ = clock_offsets(job.collectives)
+            offsets |= {view.rank: int(o) for view, o in zip(job.ranks, found, strict=True)}
+        return offsets
+
+    @cached_property
+    def path(self) -> Path:
+        return path_of(self.analysis.job, self.offset_ns)
+
+    @cached_property
     def extent(self) -> Extent:
-        traces = [trace for trace in self.analysis.job.traces if len(trace.spans)]
-        if not traces:
+        """On the clock that all ranks share."""
+        ranks = [trace for trace in self.analysis.job.traces if len(trace.spans)]
+        if not ranks:
             return Extent(0, 1)
-        start_ns = min(int(trace.spans.start_ns.min()) for trace in traces)
-        return Extent(start_ns, max(int(trace.spans.end_ns.max()) for trace in traces))
+        starts = (int(t.spans.start_ns.min()) - self.offset_ns[t.rank] for t in ranks)
+        ends = (int(t.spans.end_ns.max()) - self.offset_ns[t.rank] for t in ranks)
+        return Extent(min(starts), max(ends))
+
+    def begin_ns(self, number: int) -> int:
+        """The begin of the timeline on the clock of a rank."""
+        return self.extent.start_ns + self.offset_ns.get(number, 0)
 
     def rank(self, number: int) -> OpenRank:
         """Laid out once; NotFound for a rank that the trace has not."""
@@ -64,10 +87,12 @@ class OpenTrace:
             if trace is None:
                 raise NotFound(f"no rank {number} in {self.title}")
             view = self._view(number)
-            whole, activity = with_summary(trace, view.line if view else None)
+            whole, activity = with_summary(
+                trace, view.line if view else None, self.path.by_rank.get(number)
+            )
             layout = layout_of(whole)
             row_of = rows_of(layout, len(whole.spans))
-            known = OpenRank(whole, activity, layout, partners(whole), row_of)
+            known = OpenRank(whole, len(trace.spans), activity, layout, partners(whole), row_of)
             self._ranks[number] = known
         return known
 
@@ -78,19 +103,17 @@ class OpenTrace:
         if not 0 <= level <= DEEPEST_LEVEL or not 0 <= index < 1 << level:
             raise UsageError(f"no tile {index} on level {level}")
         rank = self.rank(number)
+        begin_ns = self.begin_ns(number)
+        extent = Extent(begin_ns, begin_ns + self.extent.end_ns - self.extent.start_ns)
         return tile(
-            rank.trace, rank.layout, rank.activity, rank.partner, rank.row_of, self.extent,
-            level, index,
-        )  # fmt: skip
+            rank.trace, rank.layout, rank.activity, rank.partner, rank.row_of, extent, level, index
+        )
 
     def icicle(self, number: int, from_ns: int, to_ns: int) -> Icicle:
         """Of a rank, between two times relative to the begin of the timeline."""
         rank = self.rank(number)
-        base = self.extent.start_ns
-        lane = next((i for i, lane in enumerate(rank.trace.lanes) if lane.name == SUMMARY), None)
-        return icicle_of(
-            rank.trace, rank.activity, rank.partner, base + from_ns, base + to_ns, without=lane
-        )
+        base = self.begin_ns(number)
+        return icicle_of(rank.trace, rank.activity, rank.partner, base + from_ns, base + to_ns)
 
     def search(self, text: str, number: int | None) -> answers.Hits:
         """Spans whose name has the text in it, in any case."""
@@ -103,7 +126,7 @@ class OpenTrace:
             rank = self.rank(trace.rank)
             spans = rank.trace.spans
             named = np.array([wanted in name.lower() for name in rank.trace.names], np.bool_)
-            rows = np.flatnonzero(named[spans.name] & (rank.row_of >= 0))
+            rows = np.flatnonzero((named[spans.name] & (rank.row_of >= 0))[: rank.own])
             total += rows.size
             total_ns += int(spans.duration_ns[rows].sum())
             order = rows[np.argsort(spans.start_ns[rows], kind="stable")][:HITS_LISTED]
@@ -112,7 +135,7 @@ class OpenTrace:
                     trace.rank,
                     int(rank.row_of[row]),
                     row,
-                    int(spans.start_ns[row]) - self.extent.start_ns,
+                    int(spans.start_ns[row]) - self.begin_ns(trace.rank),
                     int(spans.duration_ns[row]),
                     rank.trace.names[int(spans.name[row])],
                 )
@@ -125,11 +148,14 @@ class OpenTrace:
         """Time within the stretch by name, on these rows or, without any, on all."""
         rank = self.rank(number)
         spans = rank.trace.spans
-        low, high = self.extent.start_ns + from_ns, self.extent.start_ns + to_ns
+        base = self.begin_ns(number)
+        low, high = base + from_ns, base + to_ns
         inside = np.minimum(spans.end_ns, high) - np.maximum(spans.start_ns, low)
         chosen = (inside > 0) & (rank.row_of >= 0)
         if rows:
             chosen &= np.isin(rank.row_of, np.array(rows))
+        else:
+            chosen[rank.own :] = False
         at = np.flatnonzero(chosen)
         size = len(rank.trace.names)
         time_ns = np.bincount(spans.name[at], inside[at].astype(np.float64), size)
@@ -155,7 +181,6 @@ class OpenTrace:
     @cached_property
     def answer(self) -> answers.Trace:
         found, job = self.analysis, self.analysis.job
-        base = self.extent.start_ns
         return answers.Trace(
             id=self.identity,
             title=self.title,
@@ -177,7 +202,9 @@ class OpenTrace:
                     gain_high_ratio=finding.gain_high_ratio,
                     confidence=finding.confidence,
                     places=[
-                        answers.Place(s.rank, s.name, s.start_ns - base, s.duration_ns)
+                        answers.Place(
+                            s.rank, s.name, s.start_ns - self.begin_ns(s.rank), s.duration_ns
+                        )
                         for s in finding.spans
                     ],
                 )
@@ -190,10 +217,13 @@ class OpenTrace:
             kernels=self._kernels(),
             counters=self._counters(),
             problems=[str(problem) for problem in found.problems],
+            path_ratios=dict(self.path.ratios),
+            path_missing=self.path.missing,
+            clock_offset_ns=max((abs(ns) for ns in self.offset_ns.values()), default=0),
         )
 
     def _rank_answer(self, trace: Trace) -> answers.Rank:
-        rank, view, base = self.rank(trace.rank), self._view(trace.rank), self.extent.start_ns
+        rank, view, base = self.rank(trace.rank), self._view(trace.rank), self.begin_ns(trace.rank)
         empty = not len(trace.spans)
         first_ns = 0 if empty else int(trace.spans.start_ns.min()) - base
         last_ns = self.extent.length_ns if empty else int(trace.spans.end_ns.max()) - base
@@ -245,7 +275,7 @@ class OpenTrace:
                 rows = np.flatnonzero(counters.name == name)
                 rows = rows[np.argsort(counters.time_ns[rows], kind="stable")]
                 rows = rows[_thinned(counters.value[rows])]
-                times = (counters.time_ns[rows] - self.extent.start_ns).tolist()
+                times = (counters.time_ns[rows] - self.begin_ns(trace.rank)).tolist()
                 values = np.nan_to_num(counters.value[rows]).tolist()
                 series.append(answers.CounterLine(trace.rank, trace.names[name], times, values))
         return series

@@ -23,7 +23,8 @@ HEADERS = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
+    # Not stricter: a click may hand a trace to a window of Perfetto's.
+    (b"cross-origin-opener-policy", b"same-origin-allow-popups"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}

@@ -513,6 +513,9 @@ export interface Trace {
   kernels: Kernel[];
   counters: CounterLine[];
   problems: string[];
+  path_ratios: Record<string, number>;
+  path_missing: string;
+  clock_offset_ns: number;
 }
 
 export interface TraceName {

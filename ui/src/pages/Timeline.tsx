@@ -83,17 +83,59 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
           {trace.ranks.map((rank) => <option value={String(rank.rank)}>{open.has(rank.rank) ? "fold" : "unfold"} rank {rank.rank}</option>)}</select></Field>}
         <button type="button" onClick={() => changeView(first)}>whole</button>
         <a class="button" href={write([...base, "flame"], { rank: range?.rank ?? [...open][0] ?? trace.ranks[0]?.rank, from: Math.round((range ?? view).from), to: Math.round((range ?? view).to) })}>flame graph of {range ? "the selection" : "this view"}</a>
-        {source.served && <><a class="button" href={source.href(`traces/${trace.id}/perfetto`)} download={`${trace.title}.perfetto-trace`}>download for Perfetto</a></>}
+        {source.served && <Perfetto trace={trace} />}
         <span class="legend">{["compute", "communication", "copy", "host", "input", "idle", "overhead"].map((name) => <span><span class="swatch" style={{ background: `var(--${name})` }} />{name}</span>)}</span>
       </div>
       <TimelineCanvas source={source} trace={trace} view={view} onView={changeView} open={open} onToggle={toggle} picked={picked} onPick={setPicked}
         range={range} onRange={changeRange} query={text} onBusy={(value) => { if (value !== busy) queueMicrotask(() => setBusy(value)); }} />
       <span class="visually" data-busy={busy ? "1" : "0"} />
+      <PathTold trace={trace} />
       {!source.served && <p class="quiet">In this file spans shorter than {duration(trace.length_ns / 2 ** (trace.levels - 1) / 1024)} are drawn together; <code>pilotlight analyze … --serve</code> shows every one.</p>}
       {range && source.served && <Selected trace={trace} range={range} base={base} />}
       {trace.counters.length > 0 && <Counters trace={trace} view={view} />}
     </section>
   );
+}
+
+const ROLES: Record<string, string> = { host: "host", call: "calls into the driver", delay: "device waiting to begin", kernel: "kernels", copy: "copies", collective: "collectives" };
+
+function PathTold({ trace }: { trace: Trace }) {
+  const parts = Object.entries(trace.path_ratios).filter(([, ratio]) => ratio >= 0.005).map(([role, ratio]) => `${ROLES[role] ?? role} ${share(ratio)}`);
+  return <p class="quiet">{parts.length ? <>The critical path (second row of each rank) is {parts.join(", ")}.</> : trace.path_missing && <>No critical path is drawn: {trace.path_missing}.</>}
+    {trace.clock_offset_ns >= 1000 && <> The ranks are on one clock: by the common ends of collectives the furthest was {duration(trace.clock_offset_ns)} off.</>}</p>;
+}
+
+const PERFETTO = "https://ui.perfetto.dev";
+
+// The only way out of this origin, and only by a click: the file is handed to a window of Perfetto's own page,
+// which works on it in this browser. Without a network the file can be downloaded and opened elsewhere.
+function Perfetto({ trace }: { trace: Trace }) {
+  const source = useSource();
+  const [told, setTold] = useState("");
+  const path = source.href(`traces/${trace.id}/perfetto`);
+  const open = async () => {
+    const other = window.open(PERFETTO);
+    if (!other) { setTold("the browser did not open a window"); return; }
+    setTold("reading the trace …");
+    const response = await fetch(path, { credentials: "same-origin" }).catch(() => null);
+    if (!response?.ok) { other.close(); setTold("the trace could not be read; is it too large?"); return; }
+    const buffer = await response.arrayBuffer();
+    const ask = setInterval(() => other.postMessage("PING", PERFETTO), 100);
+    const stop = () => { clearInterval(ask); clearTimeout(late); removeEventListener("message", heard); };
+    const late = setTimeout(() => { stop(); setTold(`${PERFETTO} does not answer: without a network, download the file`); }, 20_000);
+    const heard = (event: MessageEvent) => {
+      if (event.source !== other || event.origin !== PERFETTO || event.data !== "PONG") return;
+      stop();
+      other.postMessage({ perfetto: { buffer, title: trace.title } }, PERFETTO);
+      setTold("handed over");
+    };
+    addEventListener("message", heard);
+  };
+  return <>
+    <a class="button" href={path} download={`${trace.title}.perfetto-trace`}>download for Perfetto</a>
+    <button type="button" title={`Opens ${PERFETTO} in a new window and hands it the trace. The only thing here that needs a network.`} onClick={() => void open()}>open in Perfetto ↗</button>
+    <span class="quiet" aria-live="polite">{told}</span>
+  </>;
 }
 
 function useHits(trace: Trace, text: string, served: boolean): Hits | null {
