@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -44,6 +45,16 @@ def test_the_fleet_says_what_is_lost_to_what(client: TestClient) -> None:
     assert sum(llama["parts_ns"].values()) > 0
     gpus = [gpu for node in answer["nodes"] for gpu in node["gpus"]]
     assert len(gpus) == 11 and all(gpu["temperature_c"] > 0 for gpu in gpus)
+
+
+def test_mfu_is_what_the_program_says(client: TestClient, collector: Collector) -> None:
+    row = {"tenant": "default", "job": LLAMA, "attempt": 0, "node": "node0000", "rank": 0}
+    row |= {"gpu": -1, "time_ns": time.time_ns(), "name": "mfu", "count": 2, "sum": 82.0}
+    collector.store.insert_rows("counters", [{**row, "min": 40.0, "max": 42.0, "last": 42.0}])
+    answer = client.get("/api/fleet?since=6h").json()
+    found = {job["job"]: job["mfu_ratio"] for job in answer["jobs"]}
+    assert found[LLAMA] == pytest.approx(0.41)
+    assert found["vit-pretrain"] is None
 
 
 def test_a_job_in_one_sentence(client: TestClient) -> None:

@@ -226,7 +226,8 @@ class FleetJob(Struct, frozen=True):
     attempts: int
     step_ns: int | None
     change_ratio: float | None
-    trend_ns: list[float | None]
+    mfu_ratio: float | None
+    trend_ns: list[int | None]
     parts_ns: dict[str, int]
     open_findings: int
     worst_finding: str

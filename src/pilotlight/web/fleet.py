@@ -17,13 +17,22 @@ GPU_COUNTERS = {
     "gpu.sm_clock_mhz": "clock_mhz",
     "gpu.throttle_ratio": "throttle_ratio",
 }
+MFU_COUNTERS = ("mfu", "mfu_ratio", "train/mfu", "model.mfu_ratio")
+"""What programs call it when they tell it by `pilotlight.counter`."""
+
+_MFU = """
+SELECT job, sum(c.sum) / greatest(sum(c.count), 1) FROM counters_5m AS c
+WHERE tenant = {tenant:String} AND name IN {names:Array(String)}
+  AND c.time_ns >= {from_ns:Int64} AND c.time_ns < {to_ns:Int64} GROUP BY job
+"""
 
 
 def fleet(reader: Reader, span: Span) -> answers.Fleet:
     rows = queries.jobs(reader, span, JOBS_LIMIT)
     worst = _worst(queries.findings(reader, state="open", limit=JOBS_LIMIT))
     trends = queries.trends(reader, span, TREND_POINTS)
-    jobs = [_job(row, trends.get(row.job), worst.get(row.job)) for row in rows]
+    mfu = _mfu(reader, span)
+    jobs = [_job(row, trends.get(row.job), worst.get(row.job), mfu.get(row.job)) for row in rows]
     nodes = _nodes(reader, span)
     return answers.Fleet(
         now_ns=reader.now_ns,
@@ -68,7 +77,15 @@ def _worst(found: list[FindingRow]) -> dict[str, FindingRow]:
     return worst
 
 
-def _job(row: JobRow, trend: Trend | None, finding: FindingRow | None) -> answers.FleetJob:
+def _mfu(reader: Reader, span: Span) -> dict[str, float]:
+    """As the programs tell it; those that say per cent mean a hundredth."""
+    found = reader.select(_MFU, names=list(MFU_COUNTERS), from_ns=span.from_ns, to_ns=span.to_ns)
+    return {job: value if value <= 1 else value / 100 for job, value in found if value > 0}
+
+
+def _job(
+    row: JobRow, trend: Trend | None, finding: FindingRow | None, mfu_ratio: float | None
+) -> answers.FleetJob:
     mine = _with_unknown(trend) if trend else {}
     lost = {part: ns / HOUR_NS for part, ns in mine.items() if part not in ("compute", "unknown")}
     points = trend.mean_ns if trend else []
@@ -89,7 +106,8 @@ def _job(row: JobRow, trend: Trend | None, finding: FindingRow | None) -> answer
         attempts=row.attempts,
         step_ns=int(known[-1]) if known else row.step_ns or None,
         change_ratio=change,
-        trend_ns=points,
+        mfu_ratio=mfu_ratio,
+        trend_ns=[None if value is None else round(value) for value in points],
         parts_ns=mine,
         open_findings=row.open_findings,
         worst_finding=finding.title if finding else "",

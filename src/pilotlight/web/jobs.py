@@ -48,7 +48,7 @@ def job_page(reader: Reader, name: str) -> answers.Job:
         ranks=list(ranks),
         findings=list(found),
         events=events_of(reader, detail, found),
-        changes=changes_of(reader, name),
+        changes=changes_of(reader, name) if len(detail.attempts) > 1 else [],
         is_partial=reader.is_partial,
     )
 

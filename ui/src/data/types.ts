@@ -211,6 +211,7 @@ export interface FleetJob {
   attempts: number;
   step_ns: number | null;
   change_ratio: number | null;
+  mfu_ratio: number | null;
   trend_ns: (number | null)[];
   parts_ns: Record<string, number>;
   open_findings: number;
