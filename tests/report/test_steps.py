@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from example import Process, write_chunk, write_example, write_head
 
 from pilotlight.recording.recording import Recording
@@ -70,3 +73,27 @@ def test_a_step_in_windows_and_detail_counts_once(tmp_path: Path) -> None:
     write_chunk(tmp_path / "detail" / "000001", {"steps": [row, later]})
     report = report_of(Recording.open(tmp_path))
     assert [summary.count for summary in report.steps] == [2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda random: random.lognormal(0, 0.8, 1000),
+        lambda random: random.exponential(1, 1000) + 0.1,
+        lambda random: random.pareto(2, 1000) + 1,
+        lambda random: np.where(random.random(1000) < 0.8, 1, random.uniform(1, 4, 1000)),
+    ],
+    ids=["lognormal", "exponential", "pareto", "one step of five is held up"],
+)
+def test_a_job_whose_steps_vary_much_has_hardly_any_outliers(
+    draw: Callable[[np.random.Generator], Any], seed: int
+) -> None:
+    durations = (1e8 * draw(np.random.default_rng(seed))).astype(np.int64)
+    assert outliers_in(durations).mean() <= 0.02
+
+
+def test_every_tenth_step_three_times_as_long_is_an_outlier() -> None:
+    durations = np.random.default_rng(0).normal(1e8, 2e6, 200).astype(np.int64)
+    durations[9::10] *= 3
+    assert np.flatnonzero(outliers_in(durations)).tolist() == list(range(9, 200, 10))

@@ -17,6 +17,9 @@ OUTLIERS_LISTED = 20
 OUTLIER_DEVIATIONS = 6
 OUTLIER_LEAST_RATIO = 1.25
 _MAD_TO_SIGMA = 1.4826
+# Of a normal distribution 5 % lie above 1.645 standard deviations.
+_TAIL_QUANTILE = 0.95
+_TAIL_SIGMAS = 1.645
 _STEPS_FOR_OUTLIERS = 8
 _FRAMES_SHOWN = 2
 
@@ -88,13 +91,18 @@ def step_rows(recording: Recording) -> list[StepRows]:
 
 
 def outliers_in(duration_ns: Array) -> Array:
-    """Steps far above the median: by 6 robust standard deviations and by a quarter at least."""
+    """Steps far above the median: by 6 robust standard deviations of the logarithm and by a quarter
+    at least. Where that is more than a few steps and nothing separates them from the others, they
+    are the tail of a job whose steps vary, and the tail itself is the measure."""
     if duration_ns.size < _STEPS_FOR_OUTLIERS:
         return np.zeros(duration_ns.size, bool)
-    median = float(np.median(duration_ns))
-    sigma = _MAD_TO_SIGMA * float(np.median(np.abs(duration_ns - median)))
-    limit = max(median + OUTLIER_DEVIATIONS * sigma, OUTLIER_LEAST_RATIO * median)
-    mask: Array = duration_ns > limit
+    logs = np.log(np.maximum(duration_ns, 1))
+    median, high = np.quantile(logs, (0.5, _TAIL_QUANTILE))
+    sigma = _MAD_TO_SIGMA * float(np.median(np.abs(logs - median)))
+    least = np.log(OUTLIER_LEAST_RATIO)
+    mask: Array = logs > median + max(OUTLIER_DEVIATIONS * sigma, least)
+    if mask.mean() > 1 - _TAIL_QUANTILE and logs[mask].min() - logs[~mask].max() < least:
+        mask = logs > median + OUTLIER_DEVIATIONS * (high - median) / _TAIL_SIGMAS
     return mask
 
 
