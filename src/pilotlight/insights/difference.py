@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import Idle, kernel_times
 from pilotlight.insights.job import Job
-from pilotlight.trace.trace import Float64
+from pilotlight.trace.trace import NONE, Float64
 
 METRICS = ("step_time", "compute", "exposed_communication", "exposed_copies", "idle")
 NOISE_PROBABILITY = 0.05
@@ -24,7 +24,8 @@ SHOWN_KERNELS = 12
 @dataclass(frozen=True)
 class Change:
     """Nanoseconds a step, before and after. `noise_probability` is how often a difference this
-    great comes about if nothing changed; None with fewer than three steps on a side."""
+    great comes about if nothing changed; None with fewer than three independent steps on a side.
+    """
 
     what: str
     before_ns: float
@@ -77,7 +78,7 @@ def difference(before: Job, after: Job) -> Difference:
     if not before.ranks or not after.ranks:
         raise UsageError("nothing to compare: a side has no device activity")
     old, new = _samples(before), _samples(after)
-    parts = tuple(_change(name, old[name], new[name]) for name in old)
+    parts = family(tuple(_change(name, old[name], new[name]) for name in old))
     steps = old["step_time"]
     detectable = None
     fewest = min(len(steps), len(new["step_time"]))
@@ -87,8 +88,30 @@ def difference(before: Job, after: Job) -> Difference:
     return Difference(parts, _kernels(before, after), len(steps), len(new["step_time"]), detectable)
 
 
+def family(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """The first is the whole. If it did not change, its parts must be the more certain, for of many
+    one always looks changed: Holm's correction."""
+    whole, *parts = changes
+    if whole.is_noise is False:
+        return changes
+    known = [part for part in parts if part.noise_probability is not None]
+    known.sort(key=lambda part: part.noise_probability or 0.0)
+    adjusted: dict[str, float] = {}
+    least = 0.0
+    for place, part in enumerate(known):
+        least = max(least, min(1.0, (len(known) - place) * (part.noise_probability or 0.0)))
+        adjusted[part.what] = least
+    return whole, *(
+        replace(part, noise_probability=adjusted.get(part.what, part.noise_probability))
+        for part in parts
+    )
+
+
 def noise_probability(before: Float64, after: Float64) -> float | None:
-    """Permutation test of the difference of means, two-sided."""
+    """Permutation test of the difference of means, two-sided. Steps that resemble their neighbours
+    count less: means of as many as make them independent are compared."""
+    length = _dependent_steps(before, after)
+    before, after = _block_means(before, length), _block_means(after, length)
     if len(before) < 3 or len(after) < 3:
         return None
     together = np.concatenate((before, after))
@@ -103,6 +126,26 @@ def noise_probability(before: Float64, after: Float64) -> float | None:
     sums = together[chosen].sum(axis=1)
     differences = np.abs(sums / size - (total - sums) / (count - size))
     return float((differences >= seen * (1 - 1e-12)).mean())
+
+
+def _dependent_steps(before: Float64, after: Float64) -> int:
+    """How many steps say as much as one: (1 + r) / (1 - r) with r the correlation of neighbours,
+    where it is more than chance."""
+    rest = [side - side.mean() for side in (before, after) if len(side) >= 3]
+    square = sum(float((side**2).sum()) for side in rest)
+    if len(rest) < 2 or not square:
+        return 1
+    pairs = sum(len(side) - 1 for side in rest)
+    r = sum(float((side[1:] * side[:-1]).sum()) for side in rest) / square
+    # Means taken off lower it by about this much.
+    r = min(0.95, r + 1 / min(map(len, rest)))
+    return math.ceil((1 + r) / (1 - r)) if r > 2 / math.sqrt(pairs) else 1
+
+
+def _block_means(values: Float64, length: int) -> Float64:
+    count = len(values) // length
+    means: Float64 = values[: count * length].reshape(count, length).mean(axis=1)
+    return means
 
 
 def _samples(job: Job) -> dict[str, Float64]:
@@ -135,11 +178,27 @@ def _change(what: str, before: Float64, after: Float64) -> Change:
 def _kernels(before: Job, after: Job) -> tuple[Change, ...]:
     """The kernels whose time a step changed most."""
     old, new = _kernel_totals(before), _kernel_totals(after)
-    changes = [
-        Change(name, old.get(name, 0.0), new.get(name, 0.0), None) for name in {**old, **new}
-    ]
-    changes.sort(key=lambda change: -abs(change.after_ns - change.before_ns))
-    return tuple(changes[:SHOWN_KERNELS])
+    names = sorted({**old, **new}, key=lambda name: -abs(new.get(name, 0.0) - old.get(name, 0.0)))
+    found = []
+    for name in names[:SHOWN_KERNELS]:
+        probability = noise_probability(_kernel_steps(before, name), _kernel_steps(after, name))
+        found.append(Change(name, old.get(name, 0.0), new.get(name, 0.0), probability))
+    return tuple(found)
+
+
+def _kernel_steps(job: Job, name: str) -> Float64:
+    """What the kernel took in each steady step, the mean over the ranks."""
+    length = min(len(view.steady) for view in job.ranks)
+    rows = []
+    for view in job.ranks:
+        start_ns, _ = view.steady_bounds()
+        number = view.trace.names.index(name) if name in view.trace.names else NONE
+        spans = view.device.take(view.device.name.astype(np.int64) == number)
+        step = np.searchsorted(start_ns, spans.start_ns, side="right") - 1
+        inside = (step >= 0) & (step < length)
+        rows.append(np.bincount(step[inside], spans.duration_ns[inside], length))
+    means: Float64 = np.mean(rows, axis=0)
+    return means
 
 
 def _kernel_totals(job: Job) -> dict[str, float]:
