@@ -32,10 +32,12 @@ TABLES = (
     "findings", "ranks", "steps", "kernels", "categories", "modules", "operators", "launches",
     "communication", "groups", "clocks", "memory", "critical_path",
 )  # fmt: skip
+SHOWN_RANKS = 64
+SHOWN_PROBLEMS = 10
 _STYLE = "font:14px system-ui;max-width:70em;border-collapse:collapse"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Analysis:
     """What the traces say; `table(name)` for each of TABLES, `frame(name)` as a data frame."""
 
@@ -102,19 +104,39 @@ class Analysis:
 
         return trace_page(OpenTrace("0", title, self))
 
+    def __repr__(self) -> str:
+        """A line a finding: shells and notebooks print it, and traces are large."""
+        ranks = len(self.job.ranks)
+        lines = [f"Analysis of {len(self.job.traces)} traces, {ranks} ranks with device activity"]
+        for finding in self.diagnosis.findings:
+            rank = "" if finding.rank is None else f" (rank {finding.rank})"
+            lines.append(f"  {finding.rule} {finding.title}{rank}: {_gain(finding)} of the step")
+        if not self.diagnosis.findings:
+            lines.append("  nothing found")
+        lines += [f"  problem: {problem}" for problem in self.problems[:SHOWN_PROBLEMS]]
+        lines.append(f"  {len(self.diagnosis.not_checked)} rules not checked; .frame(name) for"
+                     f" {', '.join(TABLES)}")  # fmt: skip
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         parts = [f'<div style="{_STYLE}">']
         for finding in self.diagnosis.findings:
-            gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
             evidence = "".join(f"<li>{html.escape(text)}</li>" for text in finding.evidence)
             parts.append(
-                f"<h3>{html.escape(finding.title)}</h3><p>rank {finding.rank}, gain {gain} of the"
+                f"<h3>{html.escape(finding.title)}</h3><p>rank {finding.rank}, gain"
+                f" {_gain(finding)} of the"
                 f" step, confidence {finding.confidence}</p><ul>{evidence}</ul>"
                 f"<p>Do: {html.escape(finding.fix)}</p>"
             )
         if not self.diagnosis.findings:
             parts.append("<p>Nothing found.</p>")
-        parts.append(_html_table([_flat(view.whole) for view in self.job.ranks]))
+        if len(self.diagnosis.findings) > 1 and self.diagnosis.joint_gain_ratio is not None:
+            joint = f"{100 * self.diagnosis.joint_gain_ratio:.1f} %"
+            parts.append(f"<p>All together gain {joint}: single gains do not add up.</p>")
+        parts += [f"<p>{html.escape(str(p))}</p>" for p in self.problems[:SHOWN_PROBLEMS]]
+        parts.append(_html_table([_flat(view.whole) for view in self.job.ranks[:SHOWN_RANKS]]))
+        if len(self.job.ranks) > SHOWN_RANKS:
+            parts.append(f"<p>and {len(self.job.ranks) - SHOWN_RANKS} ranks more</p>")
         missing = "".join(
             f"<li>{row.rule} {html.escape(row.cause)}: {html.escape(row.missing)}</li>"
             for row in self.diagnosis.not_checked
@@ -147,6 +169,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
     row = dataclasses.asdict(finding)
     del row["remedies"]
     return row
+
+
+def _gain(finding: Finding) -> str:
+    return f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
 
 
 def _critical_path(job: Job) -> list[PathPart]:
