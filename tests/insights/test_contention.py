@@ -51,5 +51,5 @@ def test_threads_that_wait_for_storage_explain_a_slow_loader(script: Any) -> Non
 
 
 def test_waits_that_shrink_are_a_cold_cache(script: Any) -> None:
-    assert "cold" in only("A10", waiting_job(script, [600] * 5 + [100] * 8)).title
+    assert "cold" in only("A10", waiting_job(script, [600] * 10 + [100] * 16)).title
     assert "counters" in verdict("A10", waiting_job(script, [300] * 13)).missing

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.insights.telling import simulated
+from tests.insights.telling import simulated, verdict
 
 from pilotlight.insights.catalogue import diagnose
 from pilotlight.insights.job import job_of
@@ -62,3 +62,11 @@ def test_a_stage_with_more_work_gains_between_sharing_and_losing_it() -> None:
     true = 1 - step_us(simulate(shape)) / step_us(simulate(shape, faults))
     assert found.gain_high_ratio == pytest.approx(true, rel=0.1)
     assert found.gain_low_ratio == pytest.approx(0.75 * found.gain_high_ratio)
+
+
+def test_without_waiting_no_more_is_gained_than_the_idle_time_after_it() -> None:
+    traces = simulate(SHAPE, (Fault("loader", 0, 1.3), Fault("sync", 0, 1.05)))
+    found = {finding.rule: finding for finding in diagnose(job_of(traces)).findings}
+    idle = max(finding.gain_high_ratio for finding in verdict("A03", *traces).findings)
+    assert 0 < found["A03"].gain_high_ratio <= idle
+    assert next(iter(found)) == "A08"

@@ -19,6 +19,8 @@ BUSY_PERCENT = 80.0
 IO_PERCENT = 30.0
 LOADER_RATIO = 0.02
 COLD_RATIO = 3.0
+# Of fewer, waits that only vary fall like this by chance once in twenty jobs.
+COLD_STEPS = 18
 
 _CPU = (
     ("throttled", THROTTLED_PERCENT, "its control group is throttled {:.0f} % of the time"),
@@ -128,7 +130,7 @@ def _input_reason(
 def _cold_cache(job: Job) -> Verdict | None:
     """Waits that shrink while the job runs: the page cache was cold."""
     waiting = _loader_ratio(job)
-    if waiting is None or waiting[1] <= LOADER_RATIO or len(waiting[0].steady) < 9:
+    if waiting is None or waiting[1] <= LOADER_RATIO or len(waiting[0].steady) < COLD_STEPS:
         return None
     view, ratio = waiting
     waits = [row.idle_by_cause_ns[Idle.LOADER.value] for row in view.steady]
