@@ -37,6 +37,7 @@ class Serve:
         try:
             from pilotlight.collector.config import Config, check_config, read_config
             from pilotlight.collector.serve import serve
+            from pilotlight.export.otlp import pushing, receiver_of
         except ImportError as error:
             raise CollectorError(
                 f"`serve` needs the server parts ({error.name} is not there): "
@@ -65,5 +66,6 @@ class Serve:
             else:
                 print(f"{url}  store {place}  Ctrl-C ends it", flush=True)
 
-        serve(place, config, announce)
+        receiver = receiver_of(os.environ)
+        serve(place, config, announce, lambda collector: pushing(receiver, collector))
         return 0

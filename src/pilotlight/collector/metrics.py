@@ -1,4 +1,4 @@
-"""/metrics in Prometheus' text format: jobs, findings, and the collector's own health."""
+"""What can be measured of jobs, findings and the collector itself; for Prometheus as text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,31 +23,55 @@ MOST_RANKS = 2000
 Labels = Mapping[str, str]
 
 
-class Exposition:
-    """Lines of the text format, each name with its help and type once."""
+@dataclass(frozen=True)
+class Family:
+    """`kind` is gauge or counter; the unit is the end of the name."""
+
+    name: str
+    kind: str
+    help: str
+    values: list[tuple[Labels, float]]
+
+
+class Families:
+    """What is measured now, each name with its help and kind once."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self.found: list[Family] = []
 
     def add(self, name: str, kind: str, help: str, values: Iterable[tuple[Labels, float]]) -> None:
-        self._lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
-        for labels, value in values:
-            inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            self._lines.append(f"{name}{{{inner}}} {value:g}" if inner else f"{name} {value:g}")
-
-    def text(self) -> str:
-        return "\n".join(self._lines) + "\n"
+        self.found.append(Family(name, kind, help, list(values)))
 
 
 def exposition(collector: Collector, tenant: str) -> str:
-    out = Exposition()
+    """Prometheus' text format."""
+    lines = []
+    for family in [*tenant_metrics(collector, tenant), *own_metrics(collector)]:
+        lines += [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"]
+        for labels, value in family.values:
+            inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            lines.append(
+                f"{family.name}{{{inner}}} {value:g}" if inner else f"{family.name} {value:g}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def tenant_metrics(collector: Collector, tenant: str) -> list[Family]:
+    """Of the jobs of a tenant; bounded."""
+    out = Families()
     _jobs(out, collector, tenant)
     _findings(out, collector, tenant)
+    return out.found
+
+
+def own_metrics(collector: Collector) -> list[Family]:
+    """Of the collector itself."""
+    out = Families()
     _own(out, collector)
-    return out.text()
+    return out.found
 
 
-def _jobs(out: Exposition, collector: Collector, tenant: str) -> None:
+def _jobs(out: Families, collector: Collector, tenant: str) -> None:
     jobs = [job for job in collector.watcher.jobs() if job.tenant == tenant]
     left_out = max(0, len(jobs) - MOST_JOBS)
     jobs = jobs[:MOST_JOBS]
@@ -79,7 +104,7 @@ def _jobs(out: Exposition, collector: Collector, tenant: str) -> None:
     )  # fmt: skip
 
 
-def _findings(out: Exposition, collector: Collector, tenant: str) -> None:
+def _findings(out: Families, collector: Collector, tenant: str) -> None:
     counts: dict[tuple[str, str, str], int] = {}
     for one in collector.watcher.open_findings():
         if one.key[0] == tenant:
@@ -96,7 +121,7 @@ def _findings(out: Exposition, collector: Collector, tenant: str) -> None:
     )
 
 
-def _own(out: Exposition, collector: Collector) -> None:
+def _own(out: Families, collector: Collector) -> None:
     taken = collector.writer.taken
     usage = resource.getrusage(resource.RUSAGE_SELF)
     for name, help, value in (
@@ -148,6 +173,12 @@ def _own(out: Exposition, collector: Collector) -> None:
         "counter",
         "Requests turned away, by reason.",
         (({"reason": reason}, float(count)) for reason, count in collector.refused.items()),
+    )
+    out.add(
+        "pilotlight_collector_otlp_pushes_total",
+        "counter",
+        "Pushes of metrics to an OpenTelemetry receiver, by what became of them.",
+        (({"result": result}, float(count)) for result, count in collector.pushed.items()),
     )
 
 
