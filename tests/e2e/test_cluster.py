@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from backports.zstd import decompress
 
 from pilotlight.recording.recording import Recording
 
@@ -105,13 +102,57 @@ def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["state"] == "stored"
-        (archive,) = folder.glob("*.tar.zst")
-        with tarfile.open(fileobj=io.BytesIO(decompress(archive.read_bytes()))) as tar:
-            tar.extractall(tmp_path / "capture", filter="data")
-        (folder,) = (tmp_path / "capture").iterdir()
-        recording = Recording.open(folder)
+        (part,) = folder.glob("*/capture-*")
+        recording = Recording.open(part)
         assert recording.manifest.job == "long"
         assert recording.detail("steps").rows > 50
+    finally:
+        job.send_signal(signal.SIGINT)
+        job.wait(60)
+
+
+TORCH = """
+import sys, time, torch
+layer = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    optimizer.zero_grad()
+    layer(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.02)
+"""
+
+
+def test_full_traces_of_a_torch_job_come_through_the_collector(
+    collector: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(TORCH)
+    job = subprocess.Popen(
+        pilotlight("run", "-q", "--name", "torchy", "--", sys.executable, str(script))
+    )
+    try:
+        until(lambda: ask("jobs"))
+        folder = tmp_path / "brought"
+        words = ("--steps", "3", "--ranks", "all", "--collector", collector, "--timeout", "120")
+        done = subprocess.run(
+            pilotlight("capture", "torchy", "--json", "-o", str(folder), *words),
+            capture_output=True,
+            text=True,
+            timeout=150,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        (manifest,) = folder.glob("*/capture-*/traces/capture.json")
+        (process,) = [
+            one for one in json.loads(manifest.read_text())["processes"] if one.get("file")
+        ]
+        assert (manifest.parent / process["file"]).stat().st_size > 1000
+        analysed = subprocess.run(
+            pilotlight("analyze", str(manifest.parent), "--json"), capture_output=True, timeout=60
+        )
+        assert analysed.returncode == 0, analysed.stderr
     finally:
         job.send_signal(signal.SIGINT)
         job.wait(60)

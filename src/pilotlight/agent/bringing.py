@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import subprocess
+import sys
 import tarfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pilotlight.agent.slice import copy_last
+from pilotlight.capture.request import MOST_STEPS
 from pilotlight.errors import PilotlightError
 from pilotlight.recording.zstd import ZstdCompressor
+from pilotlight.runtime import runtime
 from pilotlight.ship.requests import Request, Requests
 
 _PIECE_BYTES = 1 << 20
 _LEVEL = 3
 _LONGEST_S = 600.0
+# The collector waits 120 s.
+_TRACE_S = 60
+TRACES = "traces"
+TRACE_PROBLEM = "traces.problem"
 
 
 def bring(folder: Path, request: Request, offset_ns: int, into: Path, requests: Requests) -> None:
@@ -35,7 +45,40 @@ def bring(folder: Path, request: Request, offset_ns: int, into: Path, requests: 
         why = str(error)
         _in_background(lambda: requests.refuse(capture, why))
         return
-    _in_background(lambda: _send(place, capture, limit, requests))
+    steps = request.get("steps")
+    job, ranks = str(request.get("job", "")), request.get("ranks")
+
+    def finish() -> None:
+        if type(steps) is int and 1 <= steps <= MOST_STEPS and isinstance(ranks, list):
+            _add_traces(place, job, [rank for rank in ranks if type(rank) is int], steps)
+        _send(place, capture, limit, requests)
+
+    _in_background(finish)
+
+
+def _add_traces(place: Path, job: str, ranks: Sequence[int], steps: int) -> None:
+    """Full traces of the next steps, beside the recording. Taken by a process of its own: reading
+    traces takes memory that an agent must not. What went wrong is written beside them."""
+    words = [sys.executable, "-m", "pilotlight", "capture", "--json"]
+    words += ["--steps", str(steps), "--timeout", str(_TRACE_S), "-o", str(place / TRACES)]
+    if ranks:
+        words += ["--ranks", ",".join(map(str, ranks))]
+    env = {key: value for key, value in os.environ.items() if key != "PILOTLIGHT_COLLECTOR"}
+    env |= {"PILOTLIGHT": "0", "PILOTLIGHT_RUNTIME_DIR": str(runtime().folder)}
+    try:
+        done = subprocess.run(
+            ["nice", *words, "--", job],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=_TRACE_S + 40,
+        )
+        problem = "" if done.returncode == 0 else done.stderr.strip() or "some ranks are missing"
+    except (OSError, subprocess.SubprocessError) as error:
+        problem = str(error)
+    if problem:
+        with contextlib.suppress(OSError):
+            (place / TRACE_PROBLEM).write_text(f"{problem[-2000:]}\n")
 
 
 def _send(place: Path, capture: str, limit_bytes: int, requests: Requests) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import socket
 import sys
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pilotlight.capture.manifest import Captured, CaptureManifest, Step
     from pilotlight.capture.summary import RankSummary
 
+_STEPS = 3
 _GRACE_S = 30.0
 _SHOWN_RANKS = 16
 _SHOWN_OPERATORS = 10
@@ -44,13 +46,13 @@ class Capture:
         "pilotlight capture my-job --steps 5 --ranks 0,4 --stacks --shapes",
         "pilotlight capture 4711 --seconds 2 -o /tmp/trace    a process that counts no steps",
         "pilotlight capture my-job --json | jq .processes",
-        "pilotlight capture my-job --ranks all --seconds 20 --collector https://host:7777",
+        "pilotlight capture my-job --steps 3 --ranks all --collector https://host:7777",
         "pilotlight capture my-job --gpu nodes --seconds 10    more of its GPUs, in its recording",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("target", metavar="JOB|PID", help="a job or a process")
-        parser.add_argument("--steps", type=int, default=3, metavar="N", help="how many (3)")
+        parser.add_argument("--steps", type=int, metavar="N", help=f"how many ({_STEPS})")
         parser.add_argument(
             "--seconds",
             type=float,
@@ -75,7 +77,8 @@ class Capture:
         parser.add_argument(
             "--collector",
             metavar="URL",
-            help="a job on other machines: the last --seconds of their flight recorders",
+            help="a job on other machines (PILOTLIGHT_COLLECTOR, if it is not here): the last "
+            "--seconds of their flight recorders, with --steps also traces of the next steps",
         )
         parser.add_argument("--token-file", metavar="FILE", help="of the collector")
         parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
@@ -88,7 +91,7 @@ class Capture:
         from pilotlight.capture.collect import prepare
         from pilotlight.capture.deliver import deliver
 
-        if args.collector:
+        if args.collector or _is_elsewhere(args.target):
             from pilotlight.cli.capture_remote import capture_by_collector
 
             ranks = parse_ranks(args.ranks) if args.ranks and args.ranks != "all" else ()
@@ -98,9 +101,9 @@ class Capture:
         request = CaptureRequest(
             job=None if is_pid else args.target,
             pid=int(args.target) if is_pid else None,
-            steps=args.steps,
+            steps=_STEPS if args.steps is None else args.steps,
             seconds=seconds,
-            ranks=parse_ranks(args.ranks) if args.ranks else (),
+            ranks=parse_ranks(args.ranks) if args.ranks and args.ranks != "all" else (),
             options=Options(stacks=args.stacks, shapes=args.shapes, memory=args.memory),
             patience_s=args.timeout,
         )
@@ -131,6 +134,17 @@ class Capture:
             print("\n".join(lines(manifest, folder)))
         asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
         return 0 if asked and not manifest.problems and all(p.file for p in asked) else 1
+
+
+def _is_elsewhere(target: str) -> bool:
+    """There is a collector to ask, and no agent here records such a job."""
+    if target.isdigit() or not os.environ.get("PILOTLIGHT_COLLECTOR"):
+        return False
+    try:
+        with Client() as client:
+            return all(job["job"] != target for job in client.ask("status")["jobs"])
+    except PilotlightError:
+        return True
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:

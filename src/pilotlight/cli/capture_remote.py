@@ -8,40 +8,55 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pilotlight.agent.bringing import TRACE_PROBLEM
 from pilotlight.asking import Asking
 from pilotlight.errors import CollectorError
+from pilotlight.web.archive import unpack
 
 _LOOK_S = 1.0
+_ARCHIVE = ".tar.zst"
 _ENDS = ("stored", "partial", "failed")
 
 
 def capture_by_collector(
     args: argparse.Namespace, ranks: tuple[int, ...], seconds: float, folder: Path
 ) -> int:
-    """The last seconds of the flight recorders, an archive a node; 1 if some are missing."""
+    """The last seconds of the flight recorders and, if steps are asked for, full traces of the
+    next ones; a folder a node. 1 if some are missing."""
     asking = Asking(args)
-    asked = asking.post(
-        "/v1/captures", {"job": args.target, "ranks": list(ranks), "seconds": seconds}
-    )
+    question = {"job": args.target, "ranks": list(ranks), "seconds": seconds}
+    asked = asking.post("/v1/captures", {**question, "steps": args.steps or 0})
     capture = _wait(asking, args.target, asked["id"], args.timeout)
     files = asking.get("/v1/captures/files", id=capture["id"])
     folder.mkdir(parents=True, exist_ok=True)
+    problems = [capture["problem"]] if capture["problem"] else []
     for file in files:
-        asking.download(
-            "/v1/captures/file",
-            folder / Path(file["name"]).name,
-            id=capture["id"],
-            name=file["name"],
-        )
+        name = Path(file["name"]).name
+        asking.download("/v1/captures/file", folder / name, id=capture["id"], name=name)
+        if name.endswith(_ARCHIVE):
+            problems += _unpacked(folder / name, folder / name.removesuffix(_ARCHIVE))
     if args.json:
-        print(json.dumps({"folder": str(folder), **capture}))
+        print(json.dumps({"folder": str(folder), **capture, "problems": problems}))
     else:
         nodes = f"{len(capture['ranks'])} ranks on {len(capture['nodes'])} nodes"
         print(f"{capture['state']}: {nodes}, {capture['bytes']:,} bytes: {folder}")
-        if capture["problem"]:
-            print(capture["problem"])
-        print("each archive is a recording: tar --zstd -xf NODE.tar.zst, then pilotlight report")
-    return 0 if capture["state"] == "stored" else 1
+        print("".join(f"  problem: {problem}\n" for problem in problems), end="")
+        print(f"see it with `pilotlight report {folder}/NODE/…` or `pilotlight analyze {folder}`")
+    return 0 if capture["state"] == "stored" and not problems else 1
+
+
+def _unpacked(archive: Path, folder: Path) -> list[str]:
+    """The parts of a node in a folder of its own, without the archive; what is missing of them."""
+    folder.mkdir(exist_ok=True)
+    unpack(archive, folder)
+    archive.unlink()
+    for part in (folder / "files").iterdir():
+        part.rename(folder / part.name)
+    (folder / "files").rmdir()
+    return [
+        f"{folder.name}: {place.read_text(errors='replace').strip()}"
+        for place in sorted(folder.rglob(TRACE_PROBLEM))
+    ]
 
 
 def _wait(asking: Asking, job: str, id: str, timeout_s: float) -> dict[str, Any]:

@@ -51,8 +51,9 @@ def read_capture(archives: list[Path]) -> Analysis:
             place.mkdir()
             unpack(archive, place)
             files = place / "files"
-            found += [each for each in sorted(files.rglob("*")) if is_recording(each)]
-            found += sorted(files.rglob("*.json.gz"))
+            # A full trace of a rank says more than the recording of the same rank.
+            traces = sorted(files.rglob("*.json.gz"))
+            found += traces or [each for each in sorted(files.rglob("*")) if is_recording(each)]
         if not found:
             raise NotFound("the capture has no recording and no trace in it")
         return analyze(found)
