@@ -18,7 +18,7 @@ from statistics import quantiles
 from typing import Any
 
 from bars import Bar, at_least, at_most, report
-from fleet import fill_history, fill_recent
+from fleet import STEP_NS, fill_history, fill_recent
 
 from pilotlight.ship.wire import MEDIA_TYPE
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
@@ -35,6 +35,7 @@ LIVE_RANKS = 1000
 STEPS_A_WINDOW = 10
 DAY_NS = 86_400 * 10**9
 SENDERS = 8
+LAST_STEP = 30 * DAY_NS // STEP_NS
 
 
 class Serving:
@@ -205,6 +206,9 @@ def _page_times(store: Store) -> Iterator[float]:
         lambda reader: queries.collectives(reader, "llama", day),
         lambda reader: queries.findings(reader, "llama"),
         lambda reader: queries.nodes(reader, day),
+        lambda reader: queries.trends(reader, month, 24),
+        lambda reader: queries.step_map(reader, "llama", 0, "wait", 0, LAST_STEP, 480),
+        lambda reader: queries.gpus_now(reader, now_ns),
         lambda reader: queries.counters(reader, "gpu.power_w", day, job="llama", limit=64),
     ]
     for round_number in range(6):

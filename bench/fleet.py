@@ -21,7 +21,9 @@ from pilotlight.store.writer import Writer
 
 RANKS_PER_NODE = 8
 _SHARES = (0.83, 0.1, 0.01, 0.01, 0.001, 0.0, 0.002, 0.0, 0.03)
+STEP_NS = 820_000_000
 _HOUR_NS = 3_600_000_000_000
+_DAY_NS = 24 * _HOUR_NS
 _WINDOW_S = 300
 _WINDOWS_A_DAY = 86_400 // _WINDOW_S
 _PLACE = "concat('node', leftPad(toString(intDiv(n, 8)), 4, '0')), toInt32(n), "
@@ -34,6 +36,10 @@ def fill_history(store: Store, job: str, ranks: int, days: int) -> None:
         first_ns = end_ns - (days - day) * 86_400 * 10**9
         _fill_day(store, "steps_5m", job, first_ns, ranks, "node, rank, ", _PLACE, 300)
         _fill_day(store, "job_steps_5m", job, first_ns, 1, "", "", 300 * ranks)
+    begin_ns = end_ns - days * _DAY_NS
+    _fill_totals(store, job, begin_ns, end_ns)
+    _fill_blocks(store, job, begin_ns, ranks, days)
+    _fill_hot(store, job, begin_ns, ranks, days)
     store.command(
         "INSERT INTO step_histogram_5m (tenant, job, attempt, time_ns, bucket, count) SELECT "
         f"'default', '{job}', 0, {end_ns - days * 86_400 * 10**9} + intDiv(number, 4) * "
@@ -54,6 +60,59 @@ def _fill_day(
         "(1 + 2e-5 * (cityHash64(number, w) % 1000) + 0.05 * sin(w / 40.))) AS mean "
         f"FROM numbers({rows}) AS r, "
         f"(SELECT number AS w FROM numbers({_WINDOWS_A_DAY})) AS t)"
+    )
+
+
+def _fill_totals(store: Store, job: str, begin_ns: int, end_ns: int) -> None:
+    """What the single steps of the past would have left."""
+    sums = ", ".join(f"sum(s.{part})" for part in PARTS)
+    store.command(
+        "INSERT INTO job_totals (tenant, job, attempt, count, total_ns, min_ns, max_ns, "
+        f"{', '.join(PARTS)}, first_step, last_step, first_ns, last_ns) "
+        "SELECT tenant, job, attempt, sum(s.count), sum(s.total_ns), min(s.min_ns), "
+        f"max(s.max_ns), {sums}, 0, {(end_ns - begin_ns) // STEP_NS}, {begin_ns}, {end_ns} "
+        f"FROM job_steps_1d AS s WHERE job = '{job}' GROUP BY tenant, job, attempt"
+    )
+
+
+def _fill_blocks(store: Store, job: str, begin_ns: int, ranks: int, days: int) -> None:
+    """Blocks of 1,024 steps, which the engine adds up to 4,096; finer ones of old steps are only
+    looked at in parts."""
+    blocks = days * _DAY_NS // STEP_NS // 1024
+    store.command(
+        "INSERT INTO steps_x1024 (tenant, job, attempt, rank, block, time_ns, count, waits, "
+        f"wait_ns, max_ns) SELECT 'default', '{job}', 0, n % {ranks}, intDiv(n, {ranks}) AS b, "
+        f"intDiv({begin_ns} + b * 1024 * {STEP_NS}, {_DAY_NS}) * {_DAY_NS}, 1024, 1024, "
+        "1024 * (30000000 + cityHash64(n) % 30000000), 900000000 + cityHash64(n) % 90000000 "
+        f"FROM (SELECT number AS n FROM numbers({ranks * blocks}))"
+    )
+
+
+def _fill_hot(store: Store, job: str, begin_ns: int, ranks: int, days: int) -> None:
+    """Kernels of the job, collectives of each rank; counters of each GPU of the last three days."""
+    windows = days * _WINDOWS_A_DAY
+    width_ns = _WINDOW_S * 10**9
+    store.command(
+        "INSERT INTO windows_5m (tenant, job, attempt, time_ns, kind, state, name, count, "
+        f"total_ns, min_ns, max_ns) SELECT 'default', '{job}', 0, "
+        f"{begin_ns} + intDiv(number, 64) * {width_ns}, 5, 1, cityHash64(number % 64), 300000, "
+        f"30000000000, 1000, 900000 FROM numbers({64 * windows})"
+    )
+    store.command(
+        "INSERT INTO collectives_5m (tenant, job, attempt, rank, time_ns, operation, group, count, "
+        f"total_ns, wait_ns, bytes, max_ns) SELECT 'default', '{job}', 0, number % {ranks}, "
+        f"{begin_ns} + intDiv(number, {ranks}) * {width_ns}, 'all_reduce', 'dp', 3000, "
+        f"30000000000, 9000000000, 1000000000, 90000000 FROM numbers({ranks * windows})"
+    )
+    recent = min(days, 3) * _WINDOWS_A_DAY
+    first_ns = begin_ns + (windows - recent) * width_ns
+    store.command(
+        "INSERT INTO counters_5m (tenant, job, attempt, node, rank, gpu, time_ns, name, count, "
+        f"sum, min, max) SELECT 'default', '{job}', 0, {_PLACE}n % 8, {first_ns} + w * {width_ns}, "
+        "name, 30, 30 * (400 + n % 50), 300, 500 FROM "
+        f"(SELECT number % {ranks} AS n, intDiv(number, {ranks}) AS w FROM "
+        f"numbers({ranks * recent})) AS places, (SELECT arrayJoin(['gpu.power_w', "
+        "'gpu.utilization_ratio', 'gpu.temperature_c', 'gpu.sm_clock_mhz']) AS name) AS counters"
     )
 
 

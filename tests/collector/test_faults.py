@@ -77,7 +77,14 @@ def test_nothing_acknowledged_is_lost_when_the_collector_is_killed_again_and_aga
     with Store(parse_place(str(running.store))) as store:
         assert store.select("SELECT count(), uniqExact(sequence) FROM batches") == [(40, 40)]
         assert store.select("SELECT count() FROM steps") == [(40 * 20,)]
-        assert store.select("SELECT sum(s.count) FROM steps_1d AS s") == [(40 * 20,)]
+        for rollup in (
+            "steps_1d",
+            "job_steps_1d",
+            "job_totals",
+            "steps_x4096",
+            "step_histogram_1d",
+        ):
+            assert store.select(f"SELECT sum(s.count) FROM {rollup} AS s") == [(40 * 20,)], rollup
 
 
 def test_an_agent_keeps_its_batches_while_the_collector_is_away(

@@ -41,6 +41,14 @@ def test_a_revoked_token_is_noticed_while_the_collector_runs(tmp_path: Path) -> 
     assert tokens.find(secret) is None and tokens.are_demanded
 
 
+def test_a_collector_for_others_stays_closed_when_its_last_token_is_revoked(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    _, token = create_token(path, ["ingest"], "default", "", 0)
+    revoke_token(path, token.id)
+    assert Tokens(path, always_demanded=True).are_demanded
+    assert not Tokens(path).are_demanded
+
+
 def test_a_file_that_cannot_be_understood_lets_nobody_in(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text("{broken")

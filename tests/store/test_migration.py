@@ -75,7 +75,7 @@ def test_an_old_store_keeps_its_rows_and_answers_as_before(tmp_path: Path) -> No
         # The rollups go on: what comes now is added once.
         fill(store, FleetJob("later", 1, 1), 2)
         ((raw,),) = store.select("SELECT count() FROM steps")
-        for rollup in ("steps_1d", "job_steps_1d", "job_totals", "steps_x256"):
+        for rollup in ("steps_1d", "job_steps_1d", "job_totals", "steps_x4096"):
             assert store.select(f"SELECT sum(s.count) FROM {rollup} AS s") == [(raw,)]
         assert not store.select("SELECT name FROM system.tables WHERE name LIKE '%before%'")
     said.clear()

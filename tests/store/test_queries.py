@@ -10,7 +10,7 @@ from pilotlight.errors import NotFound, UsageError
 from pilotlight.simulate.fleet import rank_steps
 from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span, last
-from pilotlight.store.store import Store
+from pilotlight.store.store import ShardDown, Store
 
 
 def hour() -> Span:
@@ -214,3 +214,20 @@ def test_the_newest_counters_of_every_gpu_are_at_hand(reader: Reader) -> None:
         "AND name = 'gpu.power_w' AND tenant = 'default'"
     )
     assert found[-1].counters["gpu.power_w"] == pytest.approx(newest[0])
+
+
+class _TwoShards:
+    """A cluster of which one shard does not answer."""
+
+    is_distributed = True
+
+    def select(self, sql: str, values: object, settings: dict[str, object]) -> list[tuple[int]]:
+        if not settings["skip_unavailable_shards"]:
+            raise ShardDown("the store refused: All connection tries failed")
+        return [(1280,)]
+
+
+def test_a_shard_that_is_down_makes_the_answer_partial() -> None:
+    reader = Reader(_TwoShards())  # type: ignore[arg-type]
+    assert reader.select("SELECT count() FROM steps") == [(1280,)]
+    assert reader.is_partial

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 
 from pilotlight.collector.access import Rate
 from pilotlight.collector.captures import Capture, CaptureDesk
-from pilotlight.collector.config import Config
+from pilotlight.collector.config import Config, is_loopback
 from pilotlight.collector.doorbell import Doorbell
 from pilotlight.collector.tokens import Tokens
 from pilotlight.collector.watch.alerts import Announcer
@@ -17,6 +18,8 @@ from pilotlight.store.place import StorePlace
 from pilotlight.store.store import Store
 from pilotlight.store.writer import Limits, Writer
 
+_LOG = logging.getLogger("pilotlight.store")
+
 
 class Collector:
     """StoreError: the store cannot be opened."""
@@ -24,9 +27,10 @@ class Collector:
     def __init__(self, place: StorePlace, config: Config | None = None) -> None:
         self.config = config or Config()
         self.started_ns = time.time_ns()
-        self.store = Store(place, self.config.keep.days)
-        self.tokens = Tokens(place.tokens)
+        self.store = Store(place, self.config.keep.days, _LOG.info)
+        self.tokens = Tokens(place.tokens, not is_loopback(self.config.listen.address))
         self.refused: Counter[str] = Counter()
+        self.pushed: Counter[str] = Counter()
         self.rate = Rate(self.config.listen.requests_per_s, self.config.listen.burst)
         limits = Limits(waiting_bytes=self.config.keep.waiting_bytes)
         self.doorbell = Doorbell()

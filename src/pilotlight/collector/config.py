@@ -6,7 +6,7 @@ import ipaddress
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -78,6 +78,12 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     currency: Annotated[str, Meta(max_length=8)] = ""
 
 
+class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """JSON lines on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str = ""
     folder: str = ""
@@ -86,6 +92,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alerts: Alerts = Alerts()
     captures: Captures = Captures()
     watch: Watch = Watch()
+    log: Log = Log()
 
 
 def read_config(path: Path) -> Config:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
+from pilotlight.collector import log
 from pilotlight.collector.config import Config, check_address
 from pilotlight.collector.tokens import read_tokens
 from pilotlight.errors import CollectorError, UsageError
 from pilotlight.store.place import StorePlace
 
+if TYPE_CHECKING:
+    from pilotlight.collector.collector import Collector
+
 _MISSING = "`serve` needs the server parts: pip install 'pilotlight[server]'"
 _SHUTDOWN_S = 10
+_LOG = logging.getLogger("pilotlight.collector")
 
 
-def serve(place: StorePlace, config: Config, announce: Callable[[str], None]) -> None:
-    """`announce` gets the address when it listens. SIGTERM and SIGINT end it."""
+def serve(
+    place: StorePlace,
+    config: Config,
+    announce: Callable[[str], None],
+    beside: Callable[[Collector], AbstractContextManager[object]] = nullcontext,
+) -> None:
+    """`announce` gets the address when it listens; `beside` runs as long as the collector does.
+    SIGTERM and SIGINT end it."""
     try:
         import uvicorn
 
@@ -25,6 +39,7 @@ def serve(place: StorePlace, config: Config, announce: Callable[[str], None]) ->
         from pilotlight.collector.collector import Collector
     except ImportError as error:
         raise CollectorError(f"{_MISSING} ({error.name} is not there)") from None
+    log.begin(config.log.level)
     listen = config.listen
     check_address(listen, bool(read_tokens(place.tokens)))
     listener = _listen(listen.address, listen.port)
@@ -63,12 +78,16 @@ def serve(place: StorePlace, config: Config, announce: Callable[[str], None]) ->
     scheme = "https" if listen.certificate else "http"
     port = listener.getsockname()[1]
     host = f"[{listen.address}]" if ":" in listen.address else listen.address
-    announce(f"{scheme}://{host}:{port}")
+    url = f"{scheme}://{host}:{port}"
+    announce(url)
+    _LOG.info("listening on %s, store %s", url, place)
     try:
-        server.run(sockets=[listener])
+        with beside(collector):
+            server.run(sockets=[listener])
     finally:
         collector.close()
         listener.close()
+        _LOG.info("stopped; %d batches wait in the spool", collector.writer.waiting_batches)
 
 
 def _listen(address: str, port: int) -> socket.socket:

@@ -44,10 +44,12 @@ class Token:
 
 
 class Tokens:
-    """What a running collector asks. A file that cannot be read lets nobody in."""
+    """What a running collector asks. A file that cannot be read lets nobody in; without tokens
+    everybody on this machine is, unless `always_demanded`, which is for all other addresses."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, always_demanded: bool = False) -> None:
         self._path = path
+        self._always_demanded = always_demanded
         self._stamp: tuple[int, int, int] | None = None
         self._looked_ns = -_LOOK_NS
         self._by_id: dict[str, Token] = {}
@@ -56,7 +58,7 @@ class Tokens:
     @property
     def are_demanded(self) -> bool:
         self._look()
-        return bool(self._by_id) or bool(self.problem)
+        return self._always_demanded or bool(self._by_id) or bool(self.problem)
 
     def find(self, secret: str) -> Token | None:
         """The token behind a secret, if it is one and has not expired."""

@@ -31,7 +31,7 @@ MIGRATIONS = (
         rebuilt=("steps", "counters", "counters_5m"),
         filled=(
             "job_steps_1h", "job_steps_1d", "job_totals", "step_histogram_1d", "steps_x4",
-            "steps_x16", "steps_x64", "steps_x256", "counters_latest",
+            "steps_x16", "steps_x64", "steps_x256", "steps_x1024", "steps_x4096", "counters_latest",
         ),
     ),
 )  # fmt: skip

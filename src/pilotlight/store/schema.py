@@ -1,7 +1,7 @@
 """The tables of the store as data: what docs/store.md says, for the writer and for readers.
 
 All times are nanoseconds since 1970 on the collector's clock. A name that ends in `_10s`, `_5m`,
-`_1h`, `_1d`, `_x4` to `_x256`, `_totals` or `_latest` is a rollup, kept up to date by the engine
+`_1h`, `_1d`, `_x4` to `_x4096`, `_totals` or `_latest` is a rollup, kept up to date by the engine
 itself. An order with a stretch of time in it lays the places of a stretch side by side: a minute of
 all ranks is a few blocks on the disk, and so is an hour of one rank.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pilotlight.ship.wire import PARTS as PARTS
+from pilotlight.ship.wire import WAIT_KNOWN
 
 SCHEMA_VERSION = 2
 _ID = "LowCardinality(String)"
@@ -94,7 +95,9 @@ def _stretch(column: str, seconds: int) -> str:
     return f"intDiv({column}, {seconds * 10**9})"
 
 
-BLOCKS: Mapping[int, int] = MappingProxyType({4: 14, 16: 60, 64: 120, 256: 400})
+BLOCKS: Mapping[int, int] = MappingProxyType(
+    {4: 14, 16: 60, 64: 120, 256: 400, 1024: 400, 4096: 800}
+)
 """Steps of a rank added up to blocks of so many, kept so many days: for the map of all ranks."""
 
 _WHO = "tenant id, job id, attempt i32"
@@ -121,7 +124,8 @@ _LIST = (
         StoredTable(
             f"steps_x{steps}",
             _columns(
-                f"{_WHO}, rank i32, block i64, time_ns time, count add, wait_ns sum, max_ns max"
+                f"{_WHO}, rank i32, block i64, time_ns time, count add, waits add, wait_ns sum, "
+                "max_ns max"
             ),
             ("tenant", "job", "attempt", "block", "rank", "time_ns"),
             engine="AggregatingMergeTree",
@@ -435,7 +439,8 @@ ROLLUPS: tuple[Rollup, ...] = (
         "steps",
         "steps_x4",
         "SELECT tenant, job, attempt, rank, intDiv(step, 4) AS block, "
-        f"{_window('start_ns', '1d')}, count() AS count, sum({{source}}.wait_ns) AS wait_ns, "
+        f"{_window('start_ns', '1d')}, count() AS count, countIf(bitAnd(known, {WAIT_KNOWN}) > 0) "
+        f"AS waits, sumIf({{source}}.wait_ns, bitAnd(known, {WAIT_KNOWN}) > 0) AS wait_ns, "
         "max(duration_ns) AS max_ns FROM {source} "
         "GROUP BY tenant, job, attempt, rank, block, time_ns",
     ),
@@ -444,10 +449,11 @@ ROLLUPS: tuple[Rollup, ...] = (
             f"steps_x{steps}",
             f"steps_x{4 * steps}",
             "SELECT tenant, job, attempt, rank, intDiv({source}.block, 4) AS block, time_ns, "
-            "sum(count) AS count, sum(wait_ns) AS wait_ns, max(max_ns) AS max_ns FROM {source} "
+            "sum(count) AS count, sum(waits) AS waits, sum(wait_ns) AS wait_ns, "
+            "max(max_ns) AS max_ns FROM {source} "
             "GROUP BY tenant, job, attempt, rank, block, time_ns",
         )
-        for steps in (4, 16, 64)
+        for steps in (4, 16, 64, 256, 1024)
     ),
     Rollup(
         "steps",

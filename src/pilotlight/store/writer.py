@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import shutil
 import threading
@@ -20,6 +21,7 @@ from pilotlight.store.seen import Key, Seen
 from pilotlight.store.spool import Entry, Segment, read_segment, segments, token
 from pilotlight.store.store import Store
 
+_LOG = logging.getLogger("pilotlight.store")
 _SEGMENT_BYTES = 8 << 20
 _REMEMBERED_BYTES = 32 << 20
 _SEGMENT_NS = 2_000_000_000
@@ -136,6 +138,7 @@ class Writer:
     def put_aside(self, body: bytes, tenant: str, reason: str) -> None:
         """Keeps a batch that was refused, within bounds, for people to look at."""
         self.taken.refused[reason.split(":")[0][:60]] += 1
+        _LOG.warning("a batch of tenant %s was refused: %s", tenant, reason)
         with contextlib.suppress(OSError):
             self._aside.mkdir(mode=0o700, exist_ok=True)
             kept = sorted(self._aside.glob("refused-*"))
@@ -194,6 +197,7 @@ class Writer:
             if isinstance(entry, str):
                 self.taken.damaged += 1
                 self.taken.problem = entry
+                _LOG.error("the spool is damaged: %s", entry)
                 continue
             clock = Clock(entry.offset_ns, entry.uncertainty_ns)
             try:
@@ -263,6 +267,7 @@ class Writer:
         """The disk did not take them: nothing was acknowledged, so nothing is lost."""
         reason = f"the collector's disk: {error.strerror or error}"
         self.taken.problem = reason
+        _LOG.error("%s; %d batches were not acknowledged", reason, len(entries))
         with self._guard:
             for entry, batch, _ in entries:
                 self._flying.pop((batch.key, batch.header.sequence), None)
@@ -290,6 +295,7 @@ class Writer:
             except (StoreError, OSError) as error:
                 self.taken.insert_failures += 1
                 self.taken.problem = str(error)
+                _LOG.warning("an insert failed, it is tried again: %s", error)
                 tries += 1
                 if self._stopping:
                     return
@@ -324,6 +330,7 @@ class Writer:
         size = sum(b.size_bytes for b in batches) or waiting.path.stat().st_size
         shutil.move(waiting.path, self._aside / waiting.path.name)
         self.taken.aside += 1
+        _LOG.error("the engine does not take the segment %s; it is kept aside", waiting.path.name)
         self._settled(waiting, size, len(batches))
 
     def _settled(self, waiting: _Waiting, size: int, count: int) -> None:

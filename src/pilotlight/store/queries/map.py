@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pilotlight.errors import UsageError
+from pilotlight.ship.wire import WAIT_KNOWN
 from pilotlight.store.queries.reader import Reader
 from pilotlight.store.schema import BLOCKS
 
@@ -35,11 +36,11 @@ SELECT min(start_ns), max(start_ns), count() FROM steps WHERE tenant = {tenant:S
 # A block that lies in two parts of a table comes twice; that is no harm to a maximum or a sum.
 _RAW_VALUES = {
     "longest": "toFloat32(duration_ns) AS value",
-    "wait": "toFloat32(wait_ns) AS value, toUInt32(1) AS steps",
+    "wait": f"toFloat32(wait_ns) AS value, bitAnd(known, {WAIT_KNOWN}) > 0 AS waits",
 }
 _ROLLED_VALUES = {
     "longest": "toFloat32(max_ns) AS value",
-    "wait": "toFloat32(wait_ns) AS value, toUInt32(count) AS steps",
+    "wait": "toFloat32(wait_ns) AS value, toUInt32(waits) AS waits",
 }
 
 
@@ -86,7 +87,7 @@ def step_map(
     if value == "longest":
         cells = _longest(place, values, rows * columns)
     else:
-        cells = _mean(place, values, table["steps"].to_numpy()[known], rows * columns)
+        cells = _mean(place, values, table["waits"].to_numpy()[known], rows * columns)
     return StepMap(first, width, block, cells.reshape(rows, columns))
 
 

@@ -1,0 +1,41 @@
+"""What the log says, and what it does not."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+from pilotlight.collector.log import JsonLines, Seldom
+
+
+def logger(stream: io.StringIO, name: str) -> logging.Logger:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    handler.addFilter(Seldom())
+    made = logging.Logger(name)
+    made.addHandler(handler)
+    return made
+
+
+def test_a_line_is_an_object_without_secrets() -> None:
+    stream = io.StringIO()
+    log = logger(stream, "pilotlight.test")
+    try:
+        raise ValueError("header was: Bearer plk_0a1b_SECRETsecret-1")
+    except ValueError:
+        log.exception("token plk_0a1b_SECRETsecret-1 came\nwith a new line")
+    (text,) = stream.getvalue().splitlines()
+    line = json.loads(text)
+    assert (line["level"], line["where"]) == ("error", "pilotlight.test")
+    assert "ValueError" in line["error"] and line["time"].endswith("+00:00")
+    assert "SECRET" not in text and "new line" in line["what"]
+
+
+def test_the_same_words_do_not_flood_it() -> None:
+    stream = io.StringIO()
+    log = logger(stream, "pilotlight.test")
+    for number in range(1000):
+        log.warning("a batch was refused: %d", number)
+    log.warning("something else")
+    assert len(stream.getvalue().splitlines()) == 2
