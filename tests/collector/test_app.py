@@ -13,13 +13,15 @@ from starlette.testclient import TestClient
 
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
+from pilotlight.collector.config import Config, Watch
 from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
 from pilotlight.store.place import parse_place
 
 
 @pytest.fixture
 def collector(tmp_path: Path) -> Iterator[Collector]:
-    made = Collector(parse_place(str(tmp_path / "store")))
+    config = Config(watch=Watch(price_per_gpu_hour=2.5, currency="EUR"))
+    made = Collector(parse_place(str(tmp_path / "store")), config)
     yield made
     made.close()
 
@@ -42,6 +44,8 @@ def test_a_batch_becomes_a_job(client: TestClient, collector: Collector) -> None
     assert collector.writer.flush(30)
     (job,) = client.get("/v1/jobs").json()["data"]
     assert (job["job"], job["ranks"], job["steps"]) == ("nightly", 2, 10)
+    detail = client.get("/v1/job?job=nightly").json()["data"]
+    assert (detail["price_per_gpu_hour"], detail["currency"]) == (2.5, "EUR")
 
 
 def test_the_same_batch_again_is_taken_once(client: TestClient, collector: Collector) -> None:

@@ -17,7 +17,7 @@ class Job:
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("job", metavar="JOB")
-        parser.add_argument("--price", type=float, default=0.0, help="of a GPU hour")
+        parser.add_argument("--price", type=float, help="of a GPU hour (the collector's)")
         add_arguments(parser)
 
     def run(self, args: argparse.Namespace) -> int:
@@ -27,13 +27,17 @@ class Job:
         if args.json:
             print(json.dumps({**data, "findings": findings, "partial": asking.is_partial}))
             return 0
-        print("\n".join(lines(data, findings, args.price)))
+        price = data["price_per_gpu_hour"] if args.price is None else args.price
+        currency = data["currency"] if args.price is None else ""
+        print("\n".join(lines(data, findings, price, currency)))
         if asking.is_partial:
             print("partial: a part of the store does not answer, the numbers are too small")
         return 0
 
 
-def lines(data: dict[str, Any], findings: list[dict[str, Any]], price: float) -> list[str]:
+def lines(
+    data: dict[str, Any], findings: list[dict[str, Any]], price: float, currency: str
+) -> list[str]:
     row, waste = data["row"], data["waste"]
     said = [
         f"{row['job']}  {row['state']}  {row['ranks']} ranks on {row['nodes']} nodes  "
@@ -43,14 +47,18 @@ def lines(data: dict[str, Any], findings: list[dict[str, Any]], price: float) ->
     if row["steps"]:
         quantiles = "  ".join(f"{key} {length(ns)}" for key, ns in data["quantiles_ns"].items())
         said.append(f"  {row['steps']} steps of {length(row['step_ns'])}  {quantiles}")
-    said.append(f"  {waste['gpu_hours']:.2f} GPU hours{_money(waste['gpu_hours'], price)}:")
+    said.append(
+        f"  {waste['gpu_hours']:.2f} GPU hours{_money(waste['gpu_hours'], price, currency)}:"
+    )
     hours = {"compute": waste["busy_hours"], **waste["wasted_hours"]}
     hours["not known"] = waste["unknown_hours"]
     hours["outside of steps"] = waste["outside_hours"]
     for what, spent in hours.items():
         if spent > 0.0005 * max(waste["gpu_hours"], 1e-9):
             share = percent(spent / waste["gpu_hours"])
-            said.append(f"    {what:<18}{spent:>10.2f} h {share:>7}{_money(spent, price)}")
+            said.append(
+                f"    {what:<18}{spent:>10.2f} h {share:>7}{_money(spent, price, currency)}"
+            )
     for attempt in data["attempts"] if len(data["attempts"]) > 1 else ():
         said.append(
             f"  attempt {attempt['attempt']}: {attempt['state']}, {attempt['ranks']} ranks, "
@@ -68,5 +76,5 @@ def lines(data: dict[str, Any], findings: list[dict[str, Any]], price: float) ->
     return said
 
 
-def _money(hours: float, price: float) -> str:
-    return f"  {hours * price:,.2f}" if price else ""
+def _money(hours: float, price: float, currency: str) -> str:
+    return f"  {hours * price:,.2f} {currency}".rstrip() if price else ""

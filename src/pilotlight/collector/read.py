@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -46,6 +46,11 @@ def _job(request: Request) -> str:
     return text(request, "job")
 
 
+def _priced(detail: queries.JobDetail, request: Request) -> queries.JobDetail:
+    watch = request.app.state.collector.config.watch
+    return replace(detail, price_per_gpu_hour=watch.price_per_gpu_hour, currency=watch.currency)
+
+
 def _limit(request: Request, default: int = 200) -> int:
     return number(request, "limit", default, 1, _MOST)
 
@@ -74,7 +79,7 @@ QUESTIONS = (
         "one job: attempts, facts, where its hours went",
         ("job",),
         queries.JobDetail,
-        lambda reader, r: queries.job(reader, _job(r)),
+        lambda reader, r: _priced(queries.job(reader, _job(r)), r),
     ),
     Question(
         "/v1/ranks",

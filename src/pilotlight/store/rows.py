@@ -20,7 +20,8 @@ _LARGEST = np.int64(1 << 62)
 
 
 def arrow_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
-    """One table for each that has rows; the same batches always give the same rows."""
+    """One table for each that has rows; the same batches always give the same rows. Ranks and names
+    come first, so that whoever reads meanwhile knows what the other rows are of."""
     made: dict[str, pa.Table] = {}
     losses: list[dict[str, object]] = []
     for name in ("steps", "windows", "histograms", "collectives", "counters"):
@@ -28,8 +29,7 @@ def arrow_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
         losses += lost
         if table is not None:
             made[name] = table
-    made.update(_described(batches, losses))
-    return made
+    return {**_described(batches, losses), **made}
 
 
 def _measured(name: str, batches: Sequence[Batch]) -> tuple[pa.Table | None, list[dict[str, Any]]]:

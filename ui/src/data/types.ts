@@ -299,6 +299,8 @@ export interface JobDetail {
   last_step: number;
   first_step_ns: number;
   last_step_ns: number;
+  price_per_gpu_hour?: number;
+  currency?: string;
 }
 
 export interface JobRow {

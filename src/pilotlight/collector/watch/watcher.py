@@ -68,13 +68,14 @@ class Watcher:
         self, tenant: str, job: str, ranks: Sequence[int] | None
     ) -> tuple[int, dict[str, tuple[str, tuple[int, ...]]]]:
         """The attempt, and by agent the node and the chosen ranks; None: all."""
+        wanted = None if ranks is None else frozenset(ranks)
         with self._guard:
             found = self._jobs.get((tenant, job))
             if found is None:
                 return 0, {}
             chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
             for rank, one in sorted(found.ranks.items()):
-                if (ranks is None or rank in ranks) and not one.ended_ns:
+                if (wanted is None or rank in wanted) and not one.ended_ns:
                     node, before = chosen.get(one.agent, (one.node, ()))
                     chosen[one.agent] = (node, (*before, rank))
             return found.attempt, chosen

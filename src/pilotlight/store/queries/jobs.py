@@ -67,7 +67,8 @@ class Waste:
 
 @dataclass(frozen=True)
 class JobDetail:
-    """Steps and their times are those of the newest attempt, as far as the store remembers them."""
+    """Steps and their times are those of the newest attempt, as far as the store remembers them.
+    The price of a GPU hour is 0 where the collector was not told it."""
 
     row: JobRow
     attempts: Sequence[Attempt]
@@ -79,6 +80,8 @@ class JobDetail:
     last_step: int
     first_step_ns: int
     last_step_ns: int
+    price_per_gpu_hour: float = 0.0
+    currency: str = ""
 
 
 @dataclass(frozen=True)
