@@ -107,7 +107,7 @@ def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path
         assert recording.manifest.job == "long"
         assert recording.detail("steps").rows > 50
     finally:
-        job.send_signal(signal.SIGINT)
+        job.send_signal(signal.SIGTERM)
         job.wait(60)
 
 
@@ -154,5 +154,5 @@ def test_full_traces_of_a_torch_job_come_through_the_collector(
         )
         assert analysed.returncode == 0, analysed.stderr
     finally:
-        job.send_signal(signal.SIGINT)
+        job.send_signal(signal.SIGTERM)
         job.wait(60)

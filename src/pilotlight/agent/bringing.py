@@ -10,7 +10,7 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from pilotlight.agent.slice import copy_last
@@ -29,8 +29,16 @@ TRACES = "traces"
 TRACE_PROBLEM = "traces.problem"
 
 
-def bring(folder: Path, request: Request, offset_ns: int, into: Path, requests: Requests) -> None:
-    """Slices now, while the chunks are there; the rest goes on beside the agent's loop."""
+def bring(
+    folder: Path,
+    request: Request,
+    offset_ns: int,
+    into: Path,
+    requests: Requests,
+    here: Collection[object],
+) -> None:
+    """Slices now, while the chunks are there; the rest goes on beside the agent's loop. `here` are
+    the ranks of the job on this node, None for a process that has none."""
     capture = str(request.get("capture", ""))[:64]
     from_ns = request.get("from_ns")
     limit = request.get("limit_bytes")
@@ -50,7 +58,9 @@ def bring(folder: Path, request: Request, offset_ns: int, into: Path, requests: 
 
     def finish() -> None:
         if type(steps) is int and 1 <= steps <= MOST_STEPS and isinstance(ranks, list):
-            _add_traces(place, job, [rank for rank in ranks if type(rank) is int], steps)
+            wanted = [rank for rank in ranks if type(rank) is int]
+            is_all = all(rank is None or rank in wanted for rank in here)
+            _add_traces(place, job, () if is_all else wanted, steps)
         _send(place, capture, limit, requests)
 
     _in_background(finish)

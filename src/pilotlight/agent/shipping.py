@@ -90,7 +90,8 @@ class Shipping:
             flush(job)
             best = self.sender.clock.best
             offset_ns = best.offset_ns if best else 0
-            bring(job.folder, request, offset_ns, self._target.folder, self.requests)
+            here = {process.identity.get("rank") for process in job.processes.values()}
+            bring(job.folder, request, offset_ns, self._target.folder, self.requests, here)
 
     def process_ended(self, job: Job, process: Process, now_ns: int) -> None:
         shipment = self._shipments.get(job.name)

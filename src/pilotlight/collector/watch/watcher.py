@@ -23,6 +23,9 @@ from pilotlight.store.schema import TABLES
 from pilotlight.store.store import Store
 
 _SETTLE_S = 0.5
+# A look at a thousand ranks takes a good part of a second: it rests so many times as long.
+_REST_RATIO = 10.0
+_LONGEST_REST_S = 4.0
 _FORGET_NS = 600_000_000_000
 _SILENT_NS = 45_000_000_000
 _LEAST_RANKS_SILENT = 2
@@ -101,6 +104,7 @@ class Watcher:
 
     def _run(self) -> None:
         due_s = time.monotonic() + self._config.watch.every_s
+        rested_s = 0.0
         while True:
             try:
                 batch = self._incoming.get(timeout=max(0.0, due_s - time.monotonic()))
@@ -108,13 +112,16 @@ class Watcher:
                     return
                 self._take_in(batch)
                 # What comes together is looked at together.
-                due_s = min(due_s, time.monotonic() + _SETTLE_S)
+                due_s = max(rested_s, min(due_s, time.monotonic() + _SETTLE_S))
             except queue.Empty:
                 due_s = time.monotonic() + self._config.watch.every_s
+                began_s = time.thread_time()
                 try:
                     self._look(time.time_ns())
                 except Exception as error:
                     self.counts[f"fault: {error!r:.100}"] += 1
+                spent_s = time.thread_time() - began_s
+                rested_s = time.monotonic() + min(_LONGEST_REST_S, _REST_RATIO * spent_s)
 
     def _take_in(self, batch: Batch) -> None:
         with self._guard:
