@@ -231,7 +231,7 @@ class Writer:
                     self._acknowledge(entries)
             is_last = None in group
             is_due = time.monotonic_ns() >= due_ns
-            if is_due and _FEW_BATCHES <= len(batches) and not is_long:
+            if is_due and len(batches) >= _FEW_BATCHES and not is_long:
                 due_ns += _LONGEST_SEGMENT_NS - _SEGMENT_NS
                 is_long, is_due = True, False
             if segment is not None and (is_last or is_due or segment.bytes >= _SEGMENT_BYTES):

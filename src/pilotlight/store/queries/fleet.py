@@ -188,16 +188,21 @@ def counters(
         width_ns = PERIODS_NS["5m"]
         while span.length_ns / width_ns > points:
             width_ns *= 2
+    wanted = (
+        "tenant = {tenant:String} AND name = {name:String} "
+        "AND c.time_ns >= {from_ns:Int64} AND c.time_ns < {to_ns:Int64} "
+        "AND ({job:String} = '' OR job = {job:String}) "
+        "AND ({node:String} = '' OR node = {node:String})"
+    )
+    # The places first: of a thousand GPUs most are cut off, and need no sums.
     found = reader.select(
         f"SELECT node, gpu, rank, groupArray(t), groupArray(m), groupArray(lo), groupArray(hi) "
         f"FROM (SELECT node, gpu, rank, intDiv(c.time_ns, {width_ns}) * {width_ns} AS t, "
         "sum(c.sum) / greatest(sum(c.count), 1) AS m, min(c.min) AS lo, max(c.max) AS hi "
-        f"FROM {table} AS c WHERE tenant = {{tenant:String}} AND name = {{name:String}} "
-        "AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
-        "AND ({job:String} = '' OR job = {job:String}) "
-        "AND ({node:String} = '' OR node = {node:String}) "
+        f"FROM {table} AS c WHERE {wanted} AND (node, gpu, rank) IN (SELECT DISTINCT node, gpu, "
+        f"rank FROM {table} AS c WHERE {wanted} ORDER BY node, gpu, rank LIMIT {{limit:UInt32}}) "
         "GROUP BY node, gpu, rank, t ORDER BY node, gpu, rank, t) "
-        "GROUP BY node, gpu, rank ORDER BY node, gpu, rank LIMIT {limit:UInt32}",
+        "GROUP BY node, gpu, rank ORDER BY node, gpu, rank",
         name=name,
         job=job,
         node=node,
