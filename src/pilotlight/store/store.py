@@ -82,11 +82,14 @@ class Store:
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
         """Adds rows, with all rollups; the same token a second time adds nothing."""
-        settings = {
+        settings: dict[str, object] = {
             "insert_deduplication_token": token,
             "deduplicate_blocks_in_dependent_materialized_views": 1,
             "max_insert_threads": 1,
         }
+        if self.is_distributed:
+            # Else it would be done before any shard has the rows.
+            settings["distributed_foreground_insert"] = 1
         try:
             self._client().insert_arrow(table, rows, settings=settings)
         except Exception as error:

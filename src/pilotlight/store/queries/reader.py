@@ -62,10 +62,12 @@ class Reader:
         values = {"tenant": self.tenant, **parameters}
         if not self.store.is_distributed:
             return ask(sql, values, {})
+        # What a query joins is on all shards, not only on the one that has its rows.
+        joins = {"distributed_product_mode": "global"}
         try:
-            return ask(sql, values, {"skip_unavailable_shards": 0})
+            return ask(sql, values, {**joins, "skip_unavailable_shards": 0})
         except ShardDown:
-            found = ask(sql, values, {"skip_unavailable_shards": 1})
+            found = ask(sql, values, {**joins, "skip_unavailable_shards": 1})
             self.is_partial = True
             return found
 
