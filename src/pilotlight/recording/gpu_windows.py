@@ -16,7 +16,6 @@ _ENDED, _LAUNCHES, _RECORDS, _NODES = -2, 0, 1, 2
 # From here on the launches that were heard count the work better than the clock does.
 _KNOWN_RATIO = 0.5
 _LEAST_WINDOWS = 4
-_EARLY_NS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -131,29 +130,19 @@ def _by_calls(windows: GpuWindows, activities: Columns, by_time: float) -> float
     A busy program does more calls between the windows than in them, for there it is not slowed
     down. Where the numbers do not go on (that of a real CUPTI is not confirmed), time counts.
     """
-    begins, ends = windows.on_intervals()
     numbers = activities["correlation"].astype(np.int64)
-    # The mark comes after records were switched on: the first may be a little older than it.
-    before = np.diff(begins, prepend=0) - np.append(0, (ends - begins)[:-1])
-    place = (
-        np.searchsorted(
-            begins - np.minimum(before // 2, _EARLY_NS), activities["start_ns"], side="right"
-        )
-        - 1
-    )
-    known = (numbers > 0) & (place >= 0)
-    numbers, place = numbers[known], place[known]
-    if begins.size < _LEAST_WINDOWS or not numbers.size:
+    order = np.argsort(numbers, kind="stable")
+    order = order[numbers[order] > 0]
+    off_windows = windows.on_intervals()[0].size - 1
+    if off_windows < _LEAST_WINDOWS - 1 or order.size < 2:
         return by_time
-    first = np.full(begins.size, np.iinfo(np.int64).max)
-    last = np.zeros(begins.size, np.int64)
-    np.minimum.at(first, place, numbers)
-    np.maximum.at(last, place, numbers)
-    used = last > 0
-    inside = int((last[used] - first[used] + 1).sum())
-    # From window to window: the time before the first and after the last is added by its share.
-    spans_ns = begins[used][-1] - begins[used][0]
-    calls = int(first[used][-1] - first[used][0])
+    numbers, starts_ns = numbers[order], activities["start_ns"][order]
+    calls = int(numbers[-1] - numbers[0])
+    spans_ns = int(starts_ns[-1] - starts_ns[0])
+    # The calls of an off window are a jump in the numbers. Times do not tell as well which record
+    # belongs to which window: the mark of one may be written long after it began.
+    jumps = np.sort(np.diff(numbers) - 1)[-off_windows:]
+    inside = calls + 1 - int(np.maximum(jumps, 0).sum())
     if spans_ns <= 0 or calls <= 0 or inside <= 0:
         return by_time
     weight = calls / spans_ns * windows.watched_ns / inside
