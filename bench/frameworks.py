@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from bars import Bar, at_most, median_ratio, report
-from startup import environment as bare_python
-from startup import install
+from startup import added_ms
 
 import capture
 from overhead import agent, environment
@@ -131,19 +129,6 @@ def work():
 """
 
 
-# In an installation as a user has it; the rest of the probe is there already.
-WATCH = """
-import sys, time
-import pilotlight._probe, pilotlight.place, pilotlight.probe.identity
-start = time.process_time()
-from pilotlight.probe.adapters import watch_imports
-class Identity: facts = {}
-watch_imports(Identity())
-print(time.process_time() - start)
-assert "torch" not in sys.modules and "jax" not in sys.modules
-"""
-
-
 def turns(
     program: str, env: dict[str, str], pairs: int, launcher: list[str]
 ) -> dict[str, list[float]]:
@@ -171,19 +156,6 @@ def has(module: str) -> bool:
     return subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def watch_ms(repeats: int) -> float:
-    """What the watch for frameworks adds to the probe's start, where none is imported."""
-    with tempfile.TemporaryDirectory(prefix="pl-") as folder:
-        python = bare_python(Path(folder, "python"))
-        install(Path(folder, "python"))
-        words = [python, "-c", WATCH]
-        times = [
-            float(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
-            for _ in range(repeats + 1)
-        ]
-    return 1e3 * statistics.median(times[1:])
-
-
 def said(name: str, times: dict[str, list[float]]) -> float:
     ratio = median_ratio(times["on"], times["off"])
     noise = median_ratio(times["again"], times["off"])
@@ -204,7 +176,6 @@ def bars(pairs: int) -> list[Bar]:
         env = environment(folder)
         job = {**env, "PILOTLIGHT": "1", "PILOTLIGHT_JOB": "bench"}
         with agent(env):
-            added_ms = watch_ms(40)
             if has("torch"):
                 mlp = said("PyTorch MLP", turns(MLP, job, pairs, one))
                 ddp = said("PyTorch DDP, 4 ranks", turns(DDP, job, pairs // 3, torchrun))
@@ -214,7 +185,7 @@ def bars(pairs: int) -> list[Bar]:
         at_most("CPU time of a small-op PyTorch step, on / off", mlp, 1.01),
         at_most("CPU time of a 4-rank gloo DDP step, on / off", ddp, 1.01),
         at_most("CPU time of a small JAX step, on / off", jax, 1.01),
-        at_most("ms of CPU time added where no framework is imported", added_ms, 5),
+        at_most("ms of CPU time added where no framework is imported", added_ms(40), 5),
     ]
 
 

@@ -42,11 +42,8 @@ def cpu_ms(python: str, env: dict[str, str]) -> float:
     return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--repeats", type=int, default=150)
-    args = parser.parse_args()
+def rounds(repeats: int) -> list[tuple[float, float, float, float]]:
+    """CPU milliseconds of a start: without it, without it again, with it off, with it on."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PILOTLIGHT", "PYTHON"))}
     with tempfile.TemporaryDirectory(prefix="pl-") as name:
         without = environment(Path(name, "without"))
@@ -56,18 +53,31 @@ def main() -> int:
         on = {**kept, "PILOTLIGHT": "1", "PILOTLIGHT_RUNTIME_DIR": f"{name}/run"}
         for python, env in ((without, kept), (control, kept), (with_it, kept), (with_it, on)):
             cpu_ms(python, env)
-        rounds = [
+        return [
             (
                 cpu_ms(without, kept),
                 cpu_ms(control, kept),
                 cpu_ms(with_it, kept),
                 cpu_ms(with_it, on),
             )
-            for _ in range(args.repeats)
+            for _ in range(repeats)
         ]
-    off_ms = [with_ms - without_ms for without_ms, _, with_ms, _ in rounds]
-    noise_ms = [control_ms - without_ms for without_ms, control_ms, _, _ in rounds]
-    on_ms = [on - without_ms for without_ms, _, _, on in rounds]
+
+
+def added_ms(repeats: int) -> float:
+    """What PILOTLIGHT=1 adds to a start where no framework is imported: the median."""
+    return statistics.median(on - without for without, _, _, on in rounds(repeats))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeats", type=int, default=150)
+    args = parser.parse_args()
+    found = rounds(args.repeats)
+    off_ms = [with_ms - without_ms for without_ms, _, with_ms, _ in found]
+    noise_ms = [control_ms - without_ms for without_ms, control_ms, _, _ in found]
+    on_ms = [on - without_ms for without_ms, _, _, on in found]
     # Noise: what the same measurement says of two environments that are alike, and its own spread.
     spread = statistics.stdev(off_ms) / len(off_ms) ** 0.5
     noise = abs(statistics.fmean(noise_ms)) + 2 * spread

@@ -24,11 +24,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_without_a_framework_nothing_is_imported_and_no_thread_starts() -> None:
     ended = run(
-        "import sys, os\n"
-        "from pilotlight.probe import errands\n"
-        "print('torch' in sys.modules, 'socket' in sys.modules, errands._begun_in)"
+        "import sys\n"
+        "loaded = {'torch', 'socket', 'pilotlight.probe.adapters', 'pilotlight.probe.errands'}\n"
+        "print(sorted(loaded & set(sys.modules)))"
     )
-    assert ended.stdout.split() == ["False", "False", "0"], ended.stderr
+    assert ended.stdout.strip() == "[]", ended.stderr
 
 
 def test_the_job_does_not_see_the_thread_in_its_own_list(tmp_path: Path) -> None:
@@ -43,6 +43,21 @@ def test_the_job_does_not_see_the_thread_in_its_own_list(tmp_path: Path) -> None
     )
     assert ended.stdout.split() == ["1", "True"], ended.stderr
     assert ended.stderr == ""
+
+
+def test_a_framework_first_imported_in_a_forked_child_is_the_childs(tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("")
+    ended = run(
+        "import os\n"
+        "if os.fork() == 0:\n"
+        "    import jax\n"
+        "    from pilotlight.probe import adapters\n"
+        "    print(adapters._identity.parent_pid == os.getppid(), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()",
+        PYTHONPATH=str(tmp_path),
+    )
+    assert ended.stdout.strip() == "True", ended.stderr
 
 
 def test_a_framework_that_does_not_exist_fails_as_always() -> None:

@@ -8,10 +8,20 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pilotlight.probe.identity import Identity
+
 DEFAULT_RATE_HZ = 100
 _MOST_REASON_BYTES = 65536
 
+# Those that have an adapter.
+_FRAMEWORKS = ("torch", "jax", "vllm", "sglang")
+
 _hooked = False
+_identity: Identity | None = None
 
 
 def activate() -> None:
@@ -23,7 +33,7 @@ def activate() -> None:
 
 
 def _start(forked: bool) -> None:
-    global _hooked
+    global _hooked, _identity
     from pilotlight import __version__, _probe
     from pilotlight.place import probe_socket
     from pilotlight.probe.identity import identify, to_json
@@ -52,12 +62,14 @@ def _start(forked: bool) -> None:
     if reason is not None:
         leave_reason(reason)
         return
+    _identity = identity
     if not _hooked:
         _hooked = True
         _hook()
-    from pilotlight.probe.adapters import watch_imports
+    elif "pilotlight.probe.adapters" in sys.modules:
+        from pilotlight.probe.adapters import belong_to
 
-    watch_imports(identity)
+        belong_to(identity)
 
 
 def _hook() -> None:
@@ -67,24 +79,26 @@ def _hook() -> None:
     from pilotlight import _probe
     from pilotlight.probe.imports import watch
 
-    for framework in ("torch", "jax"):
-        watch.when_imported(framework, _begin_errands)
-        watch.when_imported(framework, _bring_devices)
+    for framework in _FRAMEWORKS:
+        watch.when_imported(framework, _imported)
     gc.callbacks.append(_probe.gc_callback)
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _begin_errands(_: object) -> None:
-    from pilotlight.probe.errands import begin
+def _imported(framework: ModuleType) -> None:
+    """Only now what adapters need is loaded. Never raises: it runs inside an import."""
+    try:
+        from pilotlight.probe import adapters, devices, errands
 
-    begin()
-
-
-def _bring_devices(_: object) -> None:
-    from pilotlight.probe.devices import bring
-
-    bring()
+        if _identity is not None:
+            adapters.belong_to(_identity)
+        if framework.__name__ in ("torch", "jax"):
+            errands.begin()
+            devices.bring()
+        adapters.adapt(framework)
+    except Exception as error:
+        leave_reason(f"{type(error).__name__}: {error}")
 
 
 def _after_fork_in_child() -> None:

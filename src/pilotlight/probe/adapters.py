@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from pilotlight import _probe
-from pilotlight.probe.imports import watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,23 +14,16 @@ if TYPE_CHECKING:
     from pilotlight.probe.adapter import Adapter
     from pilotlight.probe.identity import Identity
 
-_ROOTS = ("torch", "jax", "vllm", "sglang")
-
 _adapters: dict[str, Adapter] = {}
 _identity: Identity | None = None
 _seconds: list[Callable[..., object]] = []
 
 
-def watch_imports(identity: Identity) -> None:
-    """From here on a framework that is imported gets its adapter; nothing is imported for it."""
+def belong_to(identity: Identity) -> None:
+    """To this process, whose identity says what adapters know; a forked child has its own."""
     global _identity
-    first = _identity is None
     _identity = identity
-    if first:
-        for root in _ROOTS:
-            watch.when_imported(root, _imported)
-    else:
-        tell()
+    tell()
 
 
 def adapter(name: str) -> Adapter:
@@ -72,8 +64,8 @@ def tell() -> None:
     _probe.set_identity(to_json(_identity))
 
 
-def _imported(module: ModuleType) -> None:
-    """Never raises: it runs inside the program's import statement."""
+def adapt(module: ModuleType) -> None:
+    """Puts the adapter of a framework in; called again when it is loaded anew. Never raises."""
     name = module.__name__
     mine = adapter("serving" if name in ("vllm", "sglang") else name)
     if mine.is_off:

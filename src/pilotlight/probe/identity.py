@@ -234,6 +234,8 @@ def _value(value: object) -> str:
 
 
 def _text(text: str) -> str:
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     from _json import encode_basestring_ascii
 
     return encode_basestring_ascii(text)
