@@ -14,9 +14,13 @@ constexpr uint32_t kModuleDepth = 3;
 ModuleNames module_names;
 uint32_t module_names_run = 0;
 constexpr int64_t kSecondNs = 1000000000;
+constexpr int64_t kOutputsNs = kSecondNs / 2;
 
 PyObject* each_second = nullptr;
 int64_t next_second_ns = 0;
+bool outputs_wanted = false;  // in this step
+bool outputs_seen = false;
+int64_t next_outputs_ns = 0;
 PyObject* training_text = nullptr;
 PyObject* modules_text = nullptr;
 PyObject* name_text = nullptr;
@@ -208,6 +212,25 @@ void outermost_module(Wrapped* wrapped, PyObject* module) noexcept {
   module_called(module, may_train);
 }
 
+// False with an interrupt, which is the program's.
+bool tell_output(Wrapped* wrapped, uint32_t depth, PyObject* module, PyObject* result) noexcept {
+  KeptError kept;
+  PyObject* number = PyLong_FromUnsignedLong(depth);
+  PyObject* told = PyObject_CallFunctionObjArgs(wrapped->output, number, module,
+                                                result != nullptr ? result : Py_None, nullptr);
+  Py_XDECREF(number);
+  Py_XDECREF(told);
+  if (told != nullptr || swallow(wrapped)) return true;
+  if (result == nullptr) {
+    PyErr_Clear();  // the function's own exception is the one to be seen
+    return true;
+  }
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  kept.replace(type, value, traceback);
+  return false;
+}
+
 PyObject* call_module(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
   ThreadPhases& before = thread_phases();
@@ -219,6 +242,8 @@ PyObject* call_module(PyObject* self, PyObject* const* args, size_t count, PyObj
   bool is_outermost = before.modules == 0;
   bool entered = false;
   if (is_outermost) {
+    before.outputs = outputs_wanted;
+    outputs_seen = outputs_seen || outputs_wanted;
     outermost_module(wrapped, args[0]);
     entered = enter_phase(Phase::kForward);
   }
@@ -231,6 +256,10 @@ PyObject* call_module(PyObject* self, PyObject* const* args, size_t count, PyObj
     ThreadPhases& after = thread_phases();
     if (after.modules > 0) after.modules--;
     if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kModule));
+    if (after.outputs && (result != nullptr || is_outermost) &&
+        !tell_output(wrapped, after.modules, args[0], result)) {
+      Py_CLEAR(result);
+    }
   }
   if (entered) leave_phase(Phase::kForward);
   return result;
@@ -263,13 +292,14 @@ PyObject* py_phase_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* py_module_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (!checked(args, count, 4, "module_call(function, fault, describe, is_grad_enabled)")) {
+  if (!checked(args, count, 5, "module_call(function, fault, describe, is_grad_enabled, output)")) {
     return nullptr;
   }
   Wrapped* wrapped = new_wrapped(args[0], args[1], call_module);
   if (wrapped == nullptr) return nullptr;
   wrapped->before = keep(args[2]);
   wrapped->after = keep(args[3]);
+  wrapped->output = keep(args[4]);
   return made(wrapped);
 }
 
@@ -386,7 +416,7 @@ PyMethodDef methods[] = {
     {"phase_call", fast(py_phase_call), METH_FASTCALL,
      "phase_call(function, fault, phase): calls of the function are that phase."},
     {"module_call", fast(py_module_call), METH_FASTCALL,
-     "module_call(function, fault, describe, is_grad_enabled): for Module.__call__."},
+     "module_call(function, fault, describe, is_grad_enabled, output): for Module.__call__."},
     {"around_call", fast(py_around_call), METH_FASTCALL,
      "around_call(function, fault, before, after): after(before(*args), result)."},
     {"range_call", fast(py_range_call), METH_FASTCALL,
@@ -420,6 +450,9 @@ PyMethodDef methods[] = {
 void after_step() noexcept {
   if (each_second == nullptr) return;
   int64_t now_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
+  if (outputs_seen) next_outputs_ns = now_ns + kOutputsNs;
+  outputs_seen = false;
+  outputs_wanted = now_ns >= next_outputs_ns && Probe::get().collecting();
   if (now_ns < next_second_ns) return;
   next_second_ns = now_ns + kSecondNs;
   KeptError kept;

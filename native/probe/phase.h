@@ -33,6 +33,7 @@ struct ThreadPhases {
   bool written[kMost] = {};
   uint32_t mask = 0;
   uint32_t modules = 0;     // calls of modules under way, as far as they are told
+  bool outputs = false;     // what the outermost of them and those inside it return is looked at
   uint32_t step_calls = 0;  // calls under way that are a step by themselves
   uint32_t optimizers = 0;
   const void* optimizer[kMostOptimizers] = {};

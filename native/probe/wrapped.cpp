@@ -24,6 +24,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(wrapped->fault);
   Py_VISIT(wrapped->before);
   Py_VISIT(wrapped->after);
+  Py_VISIT(wrapped->output);
   return 0;
 }
 
@@ -32,6 +33,7 @@ int clear(PyObject* self) {
   Py_CLEAR(wrapped->fault);
   Py_CLEAR(wrapped->before);
   Py_CLEAR(wrapped->after);
+  Py_CLEAR(wrapped->output);
   Py_CLEAR(wrapped->name);
   return 0;
 }

@@ -16,6 +16,7 @@ struct Wrapped {
   PyObject* fault;   // called with an exception of ours
   PyObject* before;  // by maker: before(args) or describe(module)
   PyObject* after;   // by maker: after(token, result), or whether gradients are on
+  PyObject* output;  // of modules: output(depth, module, result)
   PyObject* name;
   PyObject* weak;
   Phase phase;

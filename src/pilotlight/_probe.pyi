@@ -72,6 +72,7 @@ def module_call(
     fault: _Fault,
     describe: Callable[[Any], object],
     is_grad_enabled: Callable[[], bool],
+    output: Callable[[int, Any, Any], object],
     /,
 ) -> Wrapped: ...
 def around_call(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+import torch._dynamo  # here once: the first optimizer of a process imports it, for seconds
 from torch import nn
 
 import pilotlight
@@ -269,6 +270,47 @@ def scheduled() -> None:
         scheduler.step()
     again = pickle.loads(pickle.dumps(optimizer.state_dict()))
     optimizer.load_state_dict(again)
+
+
+class Inner(nn.Module):
+    """Two layers, and one between them that passes on what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.none, self.second = nn.Linear(8, 16), nn.Identity(), network()
+        self.second[0] = nn.Linear(16, 16)
+        self.fails = False
+
+    def forward(self, x: torch.Tensor) -> dict[str, list[torch.Tensor]]:
+        hidden = self.none(self.first(x))
+        if self.fails:
+            raise ValueError("a module of the program's own")
+        return {"results": [self.second(hidden)]}
+
+
+class Wrapper(nn.Module):
+    """As DistributedDataParallel holds a module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: torch.Tensor) -> dict[str, list[torch.Tensor]]:
+        return self.module(x)  # type: ignore[no-any-return]
+
+
+@loop
+def odd_modules() -> None:
+    model = Wrapper(Inner())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        model.module.fails = True
+        try:
+            model(batch())
+        except ValueError:
+            model.module.fails = False
+        model(batch())["results"][0].mean().backward()
+        optimizer.step()
 
 
 class Twice(torch.optim.SGD):

@@ -43,7 +43,7 @@ def _share(times: PhaseTimes | None) -> str:
 
 def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
     if told.modules:
-        table = _table("Modules, forward", "name", "rank", "calls", "total", "mean")
+        table = _table("Modules", "name", "rank", "calls", "total", "mean")
         for times in told.modules[:_ROWS]:
             mean = units.duration(times.total_ns // times.count)
             total = units.duration(times.total_ns)

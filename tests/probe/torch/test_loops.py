@@ -164,7 +164,21 @@ def test_a_forward_that_runs_again_in_the_backward_belongs_to_it(
 
 def test_modules_go_by_their_path(loops: Callable[[str], Loop]) -> None:
     names = ("Sequential", "Sequential.0", "Sequential.1", "Sequential.2")
-    assert loops("plain").modules == dict.fromkeys(names, 10)
+    assert {name: loops("plain").modules[name] for name in names} == dict.fromkeys(names, 10)
+
+
+def test_the_backward_of_modules_is_told_in_some_steps(loops: Callable[[str], Loop]) -> None:
+    told = Counter({n: c for n, c in loops("plain").modules.items() if n.endswith(" backward")})
+    assert set(told) == {f"Sequential.{layer} backward" for layer in range(3)}
+    # Two steps a second, the first at once: ten take less than five seconds.
+    assert set(told.values()) <= set(range(1, 10))
+
+
+def test_the_backward_of_wrapped_branching_and_raising_modules(
+    loops: Callable[[str], Loop],
+) -> None:
+    told = [name for name in loops("odd_modules").modules if name.endswith(" backward")]
+    assert sorted(told) == ["Inner.first backward", "Inner.second backward"]
 
 
 def test_record_function_is_a_range(loops: Callable[[str], Loop]) -> None:

@@ -17,6 +17,7 @@ import weakref
 from pilotlight import _probe
 from pilotlight.probe.phases import COMMUNICATION
 from pilotlight.probe.torch.collectives import WAIT_KNOWN, group_name
+from pilotlight.probe.torch.node import first_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,8 +116,7 @@ class Reducer:
                 _probe.counter(name, value)
 
 
-# By the address of the module. Kept when the adapter is put in again: the sequence goes on, and what
-# comes too fast to be told each time still does.
+# By the address of the module. Kept when the adapter is put in again, so that the sequence goes on.
 _reducers: dict[int, Reducer] = {}
 
 
@@ -140,7 +140,7 @@ def install(adapter: Adapter, torch: Any) -> None:
 
     def after(token: tuple[Reducer, Any], output: Any) -> None:
         reducer, module = token
-        node = _first_node(output)
+        node = first_node(output)
         if node is not None:
             node.register_prehook(reducer.on_backward)
             reducer.statistics(module)
@@ -150,21 +150,3 @@ def install(adapter: Adapter, torch: Any) -> None:
         "_post_forward",
         lambda call: _probe.around_call(call, adapter.fault, before, after),
     )
-
-
-def _first_node(output: Any) -> Any:
-    """The autograd node of the first tensor that has one."""
-    waiting = [output]
-    for _ in range(64):
-        if not waiting:
-            return None
-        item = waiting.pop()
-        if isinstance(item, dict):
-            waiting.extend(item.values())
-        elif isinstance(item, (list, tuple)):
-            waiting.extend(item)
-        else:
-            node = getattr(item, "grad_fn", None)
-            if node is not None:
-                return node
-    return None

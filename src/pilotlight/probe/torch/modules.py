@@ -1,4 +1,4 @@
-"""Forward by module, and steps of inference.
+"""Modules by name, and steps of inference.
 
 Without an optimizer a step begins with each call of the module that was the first to be called a
 second time from outside, or with each call of `generate`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 
 from pilotlight import _probe
+from pilotlight.probe.torch.backward import Backward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,21 +27,19 @@ class Names:
     """Names the modules of a model once, when it is first called."""
 
     def __init__(self) -> None:
-        self._references: dict[int, Any] = {}
+        self._references: dict[int, tuple[Any, str]] = {}
 
     def describe(self, root: Any) -> None:
-        inner = root
-        while True:
-            parts = dict(inner.named_children())
-            held = next((parts[w[:-1]] for w in _WRAPPERS if w[:-1] in parts), None)
-            if held is None or len(parts) != 1:
-                break
-            inner = held
+        inner = unwrapped(root)[-1]
         top = type(inner).__name__
         for count, (path, module) in enumerate(root.named_modules()):
             if count == MOST_NAMED:
                 return
             self._name(module, _name_of(path, module, module is inner, top))
+
+    def name(self, module: Any) -> str:
+        _, name = self._references.get(id(module), (None, type(module).__name__))
+        return name
 
     def _name(self, module: Any, name: str) -> None:
         address = id(module)
@@ -49,11 +48,22 @@ class Names:
         def forget(_: Any) -> None:
             self._forget(address)
 
-        self._references[address] = weakref.ref(module, forget)
+        self._references[address] = weakref.ref(module, forget), name
 
     def _forget(self, address: int) -> None:
         self._references.pop(address, None)
         _probe.forget_module(address)
+
+
+def unwrapped(root: Any) -> list[Any]:
+    """The module and what it wraps, the innermost last."""
+    found = [root]
+    while True:
+        parts = dict(found[-1].named_children())
+        held = next((parts[w[:-1]] for w in _WRAPPERS if w[:-1] in parts), None)
+        if held is None or len(parts) != 1:
+            return found
+        found.append(held)
 
 
 def _name_of(path: str, module: Any, is_inner: bool, top: str) -> str:
@@ -73,10 +83,14 @@ def _name_of(path: str, module: Any, is_inner: bool, top: str) -> str:
 def install(adapter: Adapter, torch: Any) -> None:
     module_class = torch.nn.Module
     names = Names()
+    engine = torch.autograd.Variable._execution_engine
+    backward = Backward(adapter, engine, names.name, lambda root: len(unwrapped(root)) - 1)
     adapter.replace(
         module_class,
         "__call__",
-        lambda call: _probe.module_call(call, adapter.fault, names.describe, torch.is_grad_enabled),
+        lambda call: _probe.module_call(
+            call, adapter.fault, names.describe, torch.is_grad_enabled, backward.returned
+        ),
     )
     _install_generate(adapter, module_class)
 
