@@ -93,10 +93,10 @@ def _imported(framework: ModuleType) -> None:
 
         if _identity is not None:
             adapters.belong_to(_identity)
+        adapters.adapt(framework)
         if framework.__name__ in ("torch", "jax"):
             errands.begin()
             devices.bring()
-        adapters.adapt(framework)
     except Exception as error:
         leave_reason(f"{type(error).__name__}: {error}")
 
