@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pilotlight.client import Client
+
 TRAIN = """
 import sys, time
 import torch
@@ -148,16 +150,23 @@ class RunningJob:
         return said
 
 
-def left_in_tmp() -> set[str]:
-    return {path.name for path in Path("/tmp").glob("pilotlight-capture-*")}
+def agent_pid() -> int:
+    """Of the agent that runs in this test's world."""
+    with Client() as client:
+        return int(client.ask("status")["agent"]["pid"])
 
 
-def left_since(before: set[str], seconds: float = 15) -> set[str]:
-    """What is there that was not, when the agents have had time to end."""
+def left_in_tmp(agent: int) -> list[str]:
+    """The folders of that agent: other tests' agents have theirs there too."""
+    return [path.name for path in Path("/tmp").glob(f"pilotlight-capture-{agent}-*")]
+
+
+def left_at_last(agent: int, seconds: float = 15) -> list[str]:
+    """What is there when the agent has had time to end."""
     deadline = time.monotonic() + seconds
-    while left_in_tmp() - before and time.monotonic() < deadline:
+    while left_in_tmp(agent) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return left_in_tmp() - before
+    return left_in_tmp(agent)
 
 
 def until_gone(path: Path, seconds: float = 10) -> bool:

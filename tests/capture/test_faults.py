@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_jobs import left_in_tmp, left_since
+from capture_jobs import agent_pid, left_at_last, left_in_tmp
 
 from pilotlight.client import Client
 from pilotlight.runtime import runtime
@@ -63,9 +63,9 @@ def reasons(result: dict[str, Any]) -> dict[int, str]:
 
 
 def test_of_64_ranks_each_gives_its_trace_or_a_reason(ranks: StartRanks, world: Path) -> None:
-    before = left_in_tmp()
     faults = {3: "die", 9: "busy", 17: "silent", 33: "hang", 40: "profiled", 50: "cut", 60: "link"}
     ranks(64, *(f"{rank}={fault}" for rank, fault in faults.items()))
+    agent = agent_pid()
     # Until all have polled, and the silent one has stopped to.
     with Client() as client:
         wait_for(lambda: client.ask("status")["agent"]["kineto"]["pollers"] >= 64)
@@ -89,20 +89,20 @@ def test_of_64_ranks_each_gives_its_trace_or_a_reason(ranks: StartRanks, world: 
     assert sorted(path.name for path in (world / "capture").glob("rank*")) == sorted(
         p["file"] for p in good
     )
-    assert left_since(before) == set()
+    assert left_at_last(agent) == []
 
 
 def test_a_client_that_goes_takes_its_capture_with_it(ranks: StartRanks, world: Path) -> None:
-    before = left_in_tmp()
     ranks(2, "0=busy", "1=busy")
+    agent = agent_pid()
     with Client() as client:
         wait_for(lambda: client.ask("status")["agent"]["kineto"]["pollers"] >= 2)
     with Client() as client:
         client.ask("capture", job="slurm-77")
-        assert len(left_in_tmp() - before) == 1
+        assert len(left_in_tmp(agent)) == 1
     with Client() as client:
         wait_for(lambda: client.ask("status")["agent"]["kineto"]["captures"] == 0)
-    assert left_since(before) == set()
+    assert left_at_last(agent) == []
 
 
 def test_a_second_capture_of_a_rank_that_is_being_captured_is_told_so(

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from capture_jobs import SINGLE, SPAWN, TRAIN, RunningJob, left_in_tmp, left_since
+from capture_jobs import SINGLE, SPAWN, TRAIN, RunningJob, agent_pid, left_at_last
 
 from pilotlight.capture.manifest import read_capture
 from pilotlight.trace.reader import read_traces
@@ -31,9 +31,9 @@ def steps_of_the_program(names: tuple[str, ...]) -> set[int]:
 
 
 def test_the_same_steps_of_all_ranks_come_in_one_folder(world: Path) -> None:
-    before = left_in_tmp()
     job = RunningJob(world, "train", TRAIN, *TORCHRUN, str(RANKS), "PROGRAM")
     try:
+        agent = agent_pid()
         code, result, said = job.capture("--steps", "3", "--shapes")
         words = ["train", "--ranks", "1,7", "--steps", "1", "-o", str(world / "one")]
         partial = subprocess.run(
@@ -60,7 +60,7 @@ def test_the_same_steps_of_all_ranks_come_in_one_folder(world: Path) -> None:
         assert {first, first + 1, first + 2} <= steps_of_the_program(trace.names)
         assert trace.steps.number.tolist() == [first, first + 1, first + 2]
         assert trace.world_size == RANKS
-    assert left_since(before) == set()
+    assert left_at_last(agent) == []
     assert "Kineto" not in printed and "ActivityProfiler" not in printed
 
     assert partial.returncode == 1

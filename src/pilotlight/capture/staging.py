@@ -30,7 +30,9 @@ class Staging:
                 f"{ROOT}: {free >> 20} MiB free, and traces need {LEAST_FREE_BYTES >> 20} or more"
             )
         try:
-            folder = Path(tempfile.mkdtemp(prefix="pilotlight-capture-", dir=ROOT))
+            # By the agent's number, for whoever finds it there and wonders whose it is.
+            prefix = f"pilotlight-capture-{os.getpid()}-"
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=ROOT))
             if uid != os.geteuid():
                 os.chown(folder, uid, -1)
         except OSError as error:
