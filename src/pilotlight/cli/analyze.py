@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pilotlight.cli import terminal
 from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import UsageError
+from pilotlight.printable import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,40 +93,38 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
 
 
 def _print(found: Analysis) -> None:
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = terminal.console()
     if not found.job.ranks:
         console.print("No device activity in these traces.")
     else:
         _print_breakdown(found, console)
     for number, finding in enumerate(found.diagnosis.findings, 1):
         gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
-        console.print(f"\n[bold]{number}. {finding.title}[/bold]")
+        console.print(f"\n{number}. {one_line(finding.title)}", style="bold")
         console.print(f"   gain        {gain} of the step ({finding.confidence} confidence)")
-        console.print(f"   where       rank {finding.rank}, {finding.place}", markup=False)
+        console.print(f"   where       rank {finding.rank}, {one_line(finding.place)}")
         for text in finding.evidence:
-            console.print(f"   evidence    {text}", markup=False)
+            console.print(f"   evidence    {one_line(text)}")
         for span in finding.spans[:2]:
             at = f"{span.start_ns} ns, {span.duration_ns / 1e6:.2f} ms"
-            console.print(f"   look at     {span.name[:60]} rank {span.rank} at {at}", markup=False)
-        console.print(f"   do          {finding.fix}   [dim]({finding.rule})[/dim]")
+            console.print(f"   look at     {one_line(span.name[:60])} rank {span.rank} at {at}")
+        console.print(f"   do          {one_line(finding.fix)}   ({finding.rule})")
     if not found.diagnosis.findings and found.job.ranks:
         console.print("\nNothing found that would gain 0.5 % of the step.")
     if len(found.diagnosis.findings) > 1:
         _print_joint(found, console)
-        console.print("\n[dim]Gains of several findings overlap and do not add up.[/dim]")
+        console.print("\nGains of several findings overlap and do not add up.", style="dim")
     if found.diagnosis.not_checked:
-        console.print("\n[dim]Not checked:[/dim]")
+        console.print("\nNot checked:", style="dim")
         for row in found.diagnosis.not_checked:
-            console.print(f"   {row.rule} {row.cause}: {row.missing}", style="dim", markup=False)
+            console.print(f"   {row.rule} {row.cause}: {row.missing}", style="dim")
 
 
 def _print_joint(found: Analysis, console: Console) -> None:
     joint = found.diagnosis.joint_gain_ratio
     if joint is not None and found.diagnosis.pricing:
         text = f"\n{found.diagnosis.pricing}; all replayed findings together {100 * joint:.1f} %."
-        console.print(text, style="dim", markup=False)
+        console.print(text, style="dim")
 
 
 def _print_lines(found: Analysis, console: Console) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pilotlight.capture.request import DONE, ENDS, FAILED, LEFT_OUT, CaptureRequest
 from pilotlight.cli.capture_gpu import KINDS as GPU_KINDS
 from pilotlight.cli.capture_gpu import capture_gpu
+from pilotlight.cli.terminal import overwrite
 from pilotlight.client import Client
 from pilotlight.errors import PilotlightError, UsageError
 from pilotlight.kineto.config import Options
@@ -178,11 +179,11 @@ class _Progress:
         """Only on a terminal."""
         if self._is_terminal:
             elapsed_s = time.monotonic() - self._began_s
-            print(f"\r\x1b[K{elapsed_s:4.0f} s  {text}", end="", file=sys.stderr, flush=True)
+            overwrite(f"{elapsed_s:4.0f} s  {text}")
 
     def end(self) -> None:
         if self._is_terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            overwrite("")
 
 
 def _phase(state: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pilotlight.cli.terminal import overwrite
 from pilotlight.client import Client
 from pilotlight.errors import NotFound, PilotlightError
 from pilotlight.permission import METHODS, Method, facts_of, find_cupti, missing_for
@@ -87,7 +88,7 @@ def _hold(job: str, tier: str, seconds: float, *, shows: bool) -> list[dict[str,
                 break
             left_s = end_s - time.monotonic()
             if shows:
-                print(f"\r{tier}: {max(left_s, 0):.0f} s to go ", end="", file=sys.stderr)
+                overwrite(f"{tier}: {max(left_s, 0):.0f} s to go")
             if left_s <= 0:
                 break
     if shows:

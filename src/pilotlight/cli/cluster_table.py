@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pilotlight.asking import Asking
+from pilotlight.cli.terminal import console
 
 _FILE_COLUMNS = 160
 _LEFT = ("job", "state", "node", "name", "operation", "group", "command", "where")
@@ -21,7 +22,6 @@ def show(asking: Asking, data: Any, as_json: bool, titles: Sequence[str], rows: 
     if as_json:
         print(json.dumps(data))
         return 0
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -30,10 +30,7 @@ def show(asking: Asking, data: Any, as_json: bool, titles: Sequence[str], rows: 
         table.add_column(title, justify="left" if left else "right", no_wrap=True)
     for row in rows(data):
         table.add_row(*(str(cell) for cell in row))
-    console = Console()
-    if not console.is_terminal:
-        console.width = _FILE_COLUMNS
-    console.print(table)
+    console(file_columns=_FILE_COLUMNS).print(table)
     return 0
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pilotlight.cli import terminal
 from pilotlight.cli.reading import ReadingBar, add_memory
 
 if TYPE_CHECKING:
@@ -88,10 +89,9 @@ def _plain(found: Difference, exceeded: list[str]) -> dict[str, Any]:
 
 
 def _print(found: Difference) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = terminal.console()
     for title, changes in (("a step", found.parts), ("kernel, a step", found.kernels)):
         table = Table(box=None, pad_edge=False)
         table.add_column(title, max_width=70, no_wrap=True)

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 
+from pilotlight.cli import terminal
 from pilotlight.doctor.check import Check
 
 
@@ -34,13 +35,12 @@ class Doctor:
 
 
 def _show(checks: list[Check]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     bad = sum(check.state == "broken" for check in checks)
     less = sum(check.state == "limited" for check in checks)
-    console = Console(highlight=False)
+    console = terminal.console()
     if bad:
         headline = f"{bad} of {len(checks)} checks need you before pilotlight can record here."
     elif less:

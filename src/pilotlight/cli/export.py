@@ -8,6 +8,7 @@ import importlib
 import json
 from pathlib import Path
 
+from pilotlight.cli import terminal
 from pilotlight.errors import PilotlightError
 
 # Format: module in pilotlight.export with the function write_FORMAT; what opens it.
@@ -47,19 +48,18 @@ class Export:
         parser.add_argument("--json", action="store_true", help="say what was written as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
-        from rich.console import Console
 
         from pilotlight.recording.places import find_recording
         from pilotlight.recording.recording import Recording
 
         path = find_recording(args.recording)
-        console = Console(stderr=True)
+        console = terminal.console(stderr=True)
         with console.status(f"writing {args.output.name}"):
             recording = Recording.open(path)
             recording.load()
             _write(recording, args.format, args.output)
         for warning in recording.warnings:
-            console.print(f"warning: {warning}", markup=False, highlight=False)
+            console.print(f"warning: {warning}")
         size_bytes = args.output.stat().st_size
         if args.json:
             wrote = {"file": str(args.output), "format": args.format, "bytes": size_bytes}

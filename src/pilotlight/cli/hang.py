@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from pilotlight.errors import NotFound, PilotlightError
+from pilotlight.printable import one_line
 
 
 class Hang:
@@ -47,14 +48,14 @@ class Hang:
         if args.json:
             print(json.dumps(dataclasses.asdict(report)))
         else:
-            print(f"{len(found.dumps)} dumps: {report.conclusion}")
+            print(one_line(f"{len(found.dumps)} dumps: {report.conclusion}"))
             for culprit in report.culprits:
-                print(f"\nrank {culprit.rank}: {culprit.cause}")
-                print(
-                    f"  collective  {culprit.operation} {culprit.sequence}, group {culprit.group}"
-                )
-                print(f"  evidence    {culprit.evidence}")
-                print(f"  do          {culprit.fix}")
+                operation = f"{culprit.operation} {culprit.sequence}, group {culprit.group}"
+                print()
+                print(one_line(f"rank {culprit.rank}: {culprit.cause}"))
+                print(one_line(f"  collective  {operation}"))
+                print(one_line(f"  evidence    {culprit.evidence}"))
+                print(one_line(f"  do          {culprit.fix}"))
         return 2 if found.problems else 0
 
 

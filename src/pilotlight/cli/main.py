@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pilotlight import __version__
 from pilotlight.cli.command import Command
+from pilotlight.cli.terminal import printable_streams
 from pilotlight.errors import PilotlightError
 
 # Verb: class in the module of the same name. Only the module of the verb asked for is imported.
@@ -51,6 +52,11 @@ def entry() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
+    with printable_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     verb = arguments[0] if arguments else ""
     parser = _parser([verb] if verb in VERBS else list(VERBS))
     args = parser.parse_args(list(arguments) or ["--help"])

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pilotlight.cli.terminal import console
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -67,11 +69,10 @@ class ReadingBar:
                 self._bar.update(self._task, completed=self._read_bytes)
 
     def _start(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
         columns = ("reading", BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = Progress(*columns, console=console(stderr=True), transient=True)
         self._task = self._bar.add_task("", total=_total_bytes(self._paths) or None)
         self._bar.start()
 

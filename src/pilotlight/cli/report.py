@@ -32,9 +32,8 @@ class Report:
         parser.add_argument("--json", action="store_true", help="the whole report as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
-        from rich.console import Console
-
         from pilotlight.capture.manifest import is_capture
+        from pilotlight.cli.terminal import console
 
         if args.recording is not None and is_capture(Path(args.recording)):
             return _report_capture(Path(args.recording), args)
@@ -44,7 +43,7 @@ class Report:
         from pilotlight.report.report import report_of
 
         path = find_recording(args.recording)
-        with Console(stderr=True).status(f"reading {path.name}"):
+        with console(stderr=True).status(f"reading {path.name}"):
             report = report_of(Recording.open(path))
         if args.html:
             from pilotlight import __version__
@@ -61,7 +60,7 @@ class Report:
         else:
             from pilotlight.report.terminal import print_report
 
-            print_report(report, Console(highlight=False))
+            print_report(report, console())
         return 0
 
 

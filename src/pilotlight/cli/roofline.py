@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from pilotlight.cli import terminal
 from pilotlight.errors import FormatError, UsageError
 
 SHOWN_ROWS = 20
@@ -70,13 +71,12 @@ class Roofline:
         return 2 if found.problems else 0
 
     def _print(self, result: object) -> None:
-        from rich.console import Console
         from rich.table import Table
 
         from pilotlight.insights.roofline import Roofline as Result
 
         assert isinstance(result, Result)
-        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+        console = terminal.console(file_columns=160)
         table = Table(box=None, pad_edge=False)
         for head in ("operator", "shapes", "count", "time", "of achievable", "limit", "", "model"):
             right = head in ("count", "time", "of achievable")

@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from pilotlight.cli.terminal import overwrite
 from pilotlight.errors import UsageError
 
 
@@ -49,7 +50,7 @@ class Store:
 
 def _say(table: str) -> None:
     if sys.stderr.isatty():
-        print(f"\r{table:<24}", end="", file=sys.stderr, flush=True)
+        overwrite(table)
 
 
 def _backup(store: str | None, folder: Path) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pilotlight.cli.terminal import console
 from pilotlight.cli.top_devices import coverage_lines, devices_view
 from pilotlight.client import Client
 from pilotlight.errors import NotFound
@@ -77,12 +78,7 @@ def select_job(status: dict[str, Any], job: str | None) -> dict[str, Any]:
 
 
 def _print(status: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = _FILE_COLUMNS
-    console.print(view(status))
+    console(file_columns=_FILE_COLUMNS).print(view(status))
 
 
 def _watch(client: Client, job: str | None) -> None:
@@ -90,7 +86,12 @@ def _watch(client: Client, job: str | None) -> None:
 
     with (
         _single_keys(),
-        Live(view(client.ask("status", look=True)), screen=True, auto_refresh=False) as live,
+        Live(
+            view(client.ask("status", look=True)),
+            screen=True,
+            auto_refresh=False,
+            console=console(),
+        ) as live,
     ):
         while not _quit_pressed(_REFRESH_S):
             live.update(view(select_job(client.ask("status", look=True), job)), refresh=True)

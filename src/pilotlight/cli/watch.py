@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from pilotlight.cli.terminal import console
 from pilotlight.cli.top import milliseconds, percent, select_job
 from pilotlight.client import Client
 from pilotlight.errors import NotFound, UsageError
@@ -134,7 +135,7 @@ class _Screen:
     def __enter__(self) -> _Screen:
         from rich.live import Live
 
-        self._live = Live(auto_refresh=False)
+        self._live = Live(auto_refresh=False, console=console())
         self._live.start()
         return self
 

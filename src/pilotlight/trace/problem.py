@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pilotlight.printable import one_line
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -15,4 +17,4 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.source}: {self.place}" if self.place else self.source
-        return f"{where}: {self.text}"
+        return one_line(f"{where}: {self.text}")

@@ -1,0 +1,80 @@
+"""Whatever reaches the terminal: names of others cannot move its cursor or pass for markup."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pilotlight.printable import one_line, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_FILE_COLUMNS = 120
+
+
+class PrintableStream:
+    """A stream that shows control characters instead of obeying them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        # Under this name rich finds where to write: its own sequences have to pass.
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextmanager
+def printable_streams() -> Iterator[None]:
+    """Standard output and error show control characters until the end of the block."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = PrintableStream(before[0]), PrintableStream(before[1])
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def overwrite(text: str) -> None:
+    """Shows the text instead of the last line of standard error."""
+    stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+    stream.write(f"\r\x1b[K{printable(text)}")
+    stream.flush()
+
+
+def console(*, stderr: bool = False, file_columns: int = _FILE_COLUMNS) -> Console:
+    """Where rich draws: no markup, no emoji, no control characters but rich's own.
+
+    Written to a file it is `file_columns` wide.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class PrintableConsole(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            # Plain text comes here as a cell of a table: one line.
+            if isinstance(renderable, str):
+                renderable = one_line(renderable)
+            for segment in super().render(renderable, options):
+                if segment.control:
+                    yield segment
+                else:
+                    yield Segment(printable(segment.text), segment.style)
+
+    made = PrintableConsole(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = file_columns
+    return made
