@@ -20,7 +20,7 @@ from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.launches import launches
 from pilotlight.insights.memory_use import memory_use
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
-from pilotlight.insights.ownership import module_times, operator_times
+from pilotlight.insights.ownership import module_times, operator_times, stack_times
 from pilotlight.insights.pricing import MAX_SPANS
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.recorded_graph import recorded_graph
@@ -29,11 +29,12 @@ from pilotlight.trace.problem import Problem
 from pilotlight.trace.reader import read_traces
 
 TABLES = (
-    "findings", "ranks", "steps", "kernels", "categories", "modules", "operators", "launches",
-    "communication", "groups", "clocks", "memory", "critical_path",
+    "findings", "ranks", "steps", "kernels", "categories", "modules", "operators", "stacks",
+    "launches", "communication", "groups", "clocks", "memory", "critical_path",
 )  # fmt: skip
 SHOWN_RANKS = 64
 SHOWN_PROBLEMS = 10
+LARGE = ("kernels", "stacks")  # asked for by name only
 _STYLE = "font:14px system-ui;max-width:70em;border-collapse:collapse"
 
 
@@ -93,7 +94,7 @@ class Analysis:
             "joint_gain_ratio": self.diagnosis.joint_gain_ratio,
             "pricing": self.diagnosis.pricing,
             "not_checked": [dataclasses.asdict(row) for row in self.diagnosis.not_checked],
-            **{name: self.table(name) for name in TABLES if name not in ("findings", "kernels")},
+            **{name: self.table(name) for name in TABLES if name not in ("findings", *LARGE)},
             "problems": [str(problem) for problem in self.problems],
         }
 
@@ -187,6 +188,7 @@ _OF_RANKS: dict[str, Callable[[RankView], Sequence[Any]]] = {
     "categories": lambda view: category_times(view.trace),
     "modules": module_times,
     "operators": operator_times,
+    "stacks": stack_times,
     "launches": lambda view: [launches(view)],
     "memory": memory_use,
 }

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.insights.telling import simulated
 
 from pilotlight.analysis import TABLES, Analysis, analyze
+from pilotlight.insights import ownership
 from pilotlight.insights.communication import clocks, group_communication, rank_communication
 from pilotlight.insights.critical_path import by_role, critical_path
 from pilotlight.insights.job import job_of
 from pilotlight.insights.launches import launches
-from pilotlight.insights.ownership import enclosing, module_times, operator_times
+from pilotlight.insights.ownership import around, module_times, operator_times, stack_times
 from pilotlight.insights.recorded_graph import recorded_graph
 from pilotlight.insights.verdicts import Diagnosis
 from pilotlight.trace.trace import Spans
@@ -100,15 +103,56 @@ def test_kernels_belong_to_the_module_and_operator_around_their_launch(script: A
     }
 
 
-def test_the_innermost_and_the_outermost_span_around_a_time_are_found() -> None:
-    start = np.array([0, 10, 20, 60])
-    length = np.array([100, 40, 10, 20])
-    none = np.full(4, -1)
-    zero = np.zeros(4, np.uint32)
-    spans = Spans(start, length, zero.astype(np.uint8), zero, zero, none, none)
-    times, lanes = np.array([5, 25, 35, 70, 150]), np.zeros(5, np.int64)
-    assert enclosing(spans, lanes, times, True).tolist() == [0, 2, 1, 3, -1]
-    assert enclosing(spans, lanes, times, False).tolist() == [0, 0, 0, 0, -1]
+def test_kernels_belong_to_the_python_functions_around_their_launch(script: Any) -> None:
+    story = script()
+    begin = story.host_us
+    for name in ("encode", "decode", "encode"):
+        inner = story.host_us
+        story.launch("gemm_tensorop", 100)
+        story.span("python_function", f"model.py(7): {name}", inner, story.host_us - inner)
+    story.span("python_function", "train.py(3): main", begin, story.host_us - begin)
+    story.span("python_function", "nn.Module: Model_0", begin, story.host_us - begin)
+    story.launch("gemm_tensorop", 50)
+    (view,) = job_of([story.trace()]).ranks
+    assert [(row.stack, row.kernels, row.total_ns) for row in stack_times(view)] == [
+        (("train.py(3): main", "model.py(7): encode"), 2, 200_000),
+        (("train.py(3): main", "model.py(7): decode"), 1, 100_000),
+        (("(outside)",), 1, 50_000),
+    ]
+
+
+def test_stacks_beyond_the_limit_are_summed(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "MAX_STACKS", 1)
+    story = script()
+    for name, length in (("a", 30), ("b", 20), ("c", 10)):
+        begin = story.host_us
+        story.launch("gemm_tensorop", length)
+        story.span("python_function", name, begin, story.host_us - begin)
+    (view,) = job_of([story.trace()]).ranks
+    assert [(row.stack, row.kernels, row.total_ns) for row in stack_times(view)] == [
+        (("a",), 1, 30_000),
+        (("(2 other stacks)",), 2, 30_000),
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 1)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 1)), max_size=8),
+)
+def test_the_spans_around_a_time_are_those_that_hold_it(
+    rows: list[tuple[int, int, int]], asked: list[tuple[int, int]]
+) -> None:
+    start, length, lane = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    none = np.full(len(rows), -1)
+    name = np.arange(len(rows), dtype=np.uint32)
+    spans = Spans(start, length, name.astype(np.uint8), name, lane.astype(np.uint32), none, none)
+    times, lanes = (np.array([one[i] for one in asked], np.int64) for i in range(2))
+    found = dict(around(spans, lanes.astype(np.uint32), times))
+    assert sorted(found) == list(range(len(asked)))
+    for number, (time, where) in enumerate(asked):
+        holding = [i for i, (begin, span, on) in enumerate(rows)
+                   if on == where and begin <= time < begin + span]  # fmt: skip
+        assert found[number] == sorted(holding, key=lambda i: (rows[i][0], -rows[i][1]))
 
 
 def analysis() -> Analysis:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli import terminal
 from pilotlight.cli.reading import ReadingBar, add_memory
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pilotlight.analysis import Analysis
 
 SHOWN_RANKS = 16
+SHOWN_ROWS = 50
 
 
 class Analyze:
@@ -28,12 +29,19 @@ class Analyze:
         "pilotlight analyze trace.json.gz",
         "pilotlight analyze traces/ --html report.html",
         "pilotlight analyze traces/ --serve",
+        "pilotlight analyze trace.json.gz --table stacks",
         "pilotlight analyze rank*.json.gz --json | jq '.findings[].title'",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("paths", nargs="+", type=Path, help="files or folders, one job")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument(
+            "--table",
+            metavar="NAME",
+            help="print one table instead: ranks, steps, kernels, categories, modules, operators,"
+            " stacks, launches, communication, groups, clocks, memory, critical_path",
+        )
         add_memory(parser)
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
         parser.add_argument("--serve", action="store_true", help="show it in the browser")
@@ -53,7 +61,10 @@ class Analyze:
                 raise UsageError(f"{args.html}: cannot write: {error.strerror}") from None
         if args.serve:
             return _serve(found, args)
-        if args.json:
+        if args.table:
+            rows = found.table(args.table)
+            print(json.dumps(rows)) if args.json else _print_table(rows)
+        elif args.json:
             print(json.dumps(found.to_dict()))
         else:
             _print(found)
@@ -118,6 +129,33 @@ def _print(found: Analysis) -> None:
         console.print("\nNot checked:", style="dim")
         for row in found.diagnosis.not_checked:
             console.print(f"   {row.rule} {row.cause}: {row.missing}", style="dim")
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    if not rows:
+        print("nothing of this in the traces")
+        return
+    table = Table(box=None, pad_edge=False)
+    for title, value in rows[0].items():
+        is_number = isinstance(value, int | float)
+        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+    for row in rows[:SHOWN_ROWS]:
+        table.add_row(*map(_cell, row.values()))
+    terminal.console(file_columns=200).print(table)
+    if len(rows) > SHOWN_ROWS:
+        print(f"... and {len(rows) - SHOWN_ROWS} rows more (--json)")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple | list):
+        return " > ".join(map(str, value if len(value) <= 5 else ("...", *value[-4:])))
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_cell(part)}" for key, part in value.items() if part)
+    return "" if value is None else str(value)
 
 
 def _print_joint(found: Analysis, console: Console) -> None:
