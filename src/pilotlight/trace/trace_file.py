@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pilotlight.errors import FormatError
 from pilotlight.trace.block import GZIP_MAGIC, BlockFile, Source, Truncated, ahead, expanded
+from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.trace import Trace
 
@@ -32,8 +33,8 @@ _OTHER_MAGIC = {
     b"PAR1": "a parquet file: not a trace that this command reads",
 }
 
-# What reads a format is imported when a file of that format comes: together they would take as
-# much memory and time as most traces.
+# What reads another format than JSON is imported when a file of that format comes: together they
+# would take as much memory and time as most traces.
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,6 @@ def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
 
 
 def _traces_of(blocks: Iterator[bytes], first: bytes, name: str) -> tuple[Trace, ...]:
-    from pilotlight.trace.kineto import read_kineto
-
     if first[:1] in (b"{", b"["):
         return (read_kineto(blocks, name),)
     from pilotlight.trace.ncu import looks_like_ncu, read_ncu
