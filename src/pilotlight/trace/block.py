@@ -11,7 +11,7 @@ from typing import Protocol
 from pilotlight.errors import FormatError
 
 # Small enough that blocks and the events in them stay in the cache; measured.
-BLOCK_BYTES = 128 << 10
+BLOCK_BYTES = 256 << 10
 GZIP_MAGIC = b"\x1f\x8b"
 
 # Kineto traces compress 20- to 40-fold. Deflate cannot exceed 1032-fold, which only a file made
@@ -68,7 +68,7 @@ def _inflated(source: Source, packed: bytes, name: str) -> Iterator[bytes]:
                 raise Truncated(f"gzip data ends early after byte {out_bytes}")
 
 
-BLOCKS_AHEAD = 16
+BLOCKS_AHEAD = 8
 
 
 def ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
