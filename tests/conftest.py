@@ -14,18 +14,6 @@ import pytest
 RunPilotlight = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For two workers at once: a file stays on one, and so do all that share a folder.
-
-    The native tests share a build folder; captures look at what is left in the machine's /tmp.
-    """
-    for item in items:
-        folder = item.path.parent.name
-        is_shared = folder in ("native", "capture")
-        item.add_marker(pytest.mark.xdist_group(folder if is_shared else str(item.path)))
-
-
 @pytest.fixture(autouse=True)
 def _own_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A runtime and a data folder of the test's own; short, since socket paths are."""

@@ -28,6 +28,7 @@ SEALS = 1 | 2 | 4
 
 PAD, THREAD, BEGIN, END, STEP, COUNTER, PROCESS = 1, 3, 4, 5, 7, 8, 11
 MARK_EXIT = 2
+TIER = 6
 
 
 def start_time(pid: int) -> int:
@@ -123,8 +124,11 @@ class Producer:
         self.link = connect(path, packet or self.hello(), [self.fd] * copies)
 
     def answer(self) -> tuple[int, int, int]:
+        """The next message of the agent, but for what is to be collected of GPUs."""
         assert self.link is not None
-        return answer(self.link)
+        while (said := answer(self.link))[0] == TIER:
+            pass
+        return said
 
     def close(self) -> None:
         if self.link is not None:

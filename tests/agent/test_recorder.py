@@ -60,7 +60,8 @@ def test_a_disk_that_takes_nothing_loses_counted_rows_and_never_stops_the_draini
     assert sorted(recording.detail("counters")["value"].tolist()) == expected
     gaps = recording.detail("gaps")
     assert gaps["reason"].tolist() == [GapReason.OVER_BUDGET]
-    assert gaps["count"].sum() == recording.manifest.lost.rows_dropped >= 100
+    # Counters of the machine were dropped too, if a second ended meanwhile: counted, without a gap.
+    assert gaps["count"].sum() == 100 <= recording.manifest.lost.rows_dropped
     assert recording.manifest.lost.write_errors
     assert recording.warnings == []
     producer.close()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.building import building
 from tests.e2e.conftest import Job, end_agent
 
 ROOT = Path(__file__).parents[2]
@@ -24,12 +25,12 @@ NEWEST_V1 = 28  # CUPTI of CUDA 12.9
 def build_simulator() -> Path:
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")
-    for command in (
-        ["cmake", "-S", SIM, "-B", BUILD],
-        ["cmake", "--build", BUILD, "-j2"],
-    ):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+    configure = ["cmake", "-S", SIM, "-B", BUILD]
+    build = ["cmake", "--build", BUILD, "-j2"]
+    with building(BUILD):
+        for command in (configure, build):
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
     return BUILD
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -27,22 +29,26 @@ def headers(requirement: str) -> Path:
     """The include folder of a wheel, unpacked once under build/ and never installed."""
     folder = WHEELS / requirement.replace("==", "-")
     if not folder.exists():
+        # Of this process alone until it is whole: another may want the same one now.
+        WHEELS.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=WHEELS))
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
-                *("--disable-pip-version-check", "-d", str(WHEELS / "wheels"), requirement),
+                *("--disable-pip-version-check", "-d", str(own), requirement),
             ],
             capture_output=True,
             text=True,
         )
         if done.returncode:
+            shutil.rmtree(own)
             pytest.skip(f"{requirement} cannot be had: {done.stderr.strip()[-200:]}")
-        name, version = requirement.split("==")
-        wheel = next((WHEELS / "wheels").glob(f"{name.replace('-', '_')}-{version}-*.whl"))
-        with zipfile.ZipFile(wheel) as archive:
+        with zipfile.ZipFile(next(own.glob("*.whl"))) as archive:
             texts = [one for one in archive.namelist() if "/include/" in one]
-            archive.extractall(folder, texts)
-        wheel.unlink()
+            archive.extractall(own / "unpacked", texts)
+        with contextlib.suppress(OSError):
+            (own / "unpacked").rename(folder)
+        shutil.rmtree(own)
     return next(path for path in folder.rglob("include") if path.is_dir())
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.building import building
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
@@ -24,9 +25,10 @@ def program() -> Callable[[str, str], Path]:
             if shutil.which(tool) is None:
                 pytest.skip(f"{tool} is not installed")
         folder = ROOT / "build" / f"native-tests-{compiler}"
-        finish(["cmake", "-S", NATIVE / "tests", "-B", folder,
-                f"-DCMAKE_CXX_COMPILER={compiler}"])  # fmt: skip
-        finish(["cmake", "--build", folder, "--target", target, "-j2"])
+        with building(folder):
+            finish(["cmake", "-S", NATIVE / "tests", "-B", folder,
+                    f"-DCMAKE_CXX_COMPILER={compiler}"])  # fmt: skip
+            finish(["cmake", "--build", folder, "--target", target, "-j2"])
         return folder / target
 
     return build

@@ -39,7 +39,11 @@ def test_a_thousand_killed_producers_lose_nothing_that_was_published(
 
 def test_a_record_published_before_its_bytes_are_there_is_found(mutant: Any, run: Run) -> None:
     body = """    std::memcpy(place, words, sizeof(words));
-    std::memcpy(place + sizeof(words), from + sizeof(words), sizeof(T) - sizeof(words));
+    for (size_t at = sizeof(words); at < sizeof(T); at += sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, from + at, sizeof(word));
+      std::memcpy(place + at, &word, sizeof(word));
+    }
     head_ += sizeof(T);
     // Publish: the payload, then the head.
     slot_->head.store(head_, std::memory_order_release);

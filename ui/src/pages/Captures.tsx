@@ -133,10 +133,12 @@ function Ask({ only, rank }: { only: string; rank: string }) {
       go(["captures", data.id]);
     } catch (error) { setTold(`not taken: ${(error as Error).message}`); }
   };
-  const running = jobs?.filter((row) => row.state === "running") ?? [];
+  const running = jobs?.filter((row) => row.state === "running").map((row) => row.job) ?? [];
+  // The one that a link named is there before the list is.
+  const offered = job && !running.includes(job) ? [job, ...running] : running;
   return (
     <form class="tools" onSubmit={(event) => void ask(event)} aria-label="take a capture">
-      <Field label="job"><select value={job} required onChange={(event) => setJob((event.target as HTMLSelectElement).value)}><option value="">choose a running job …</option>{running.map((row) => <option value={row.job}>{row.job}</option>)}</select></Field>
+      <Field label="job"><select value={job} required onChange={(event) => setJob((event.target as HTMLSelectElement).value)}><option value="">choose a running job …</option>{offered.map((name) => <option value={name}>{name}</option>)}</select></Field>
       <Field label="ranks"><input value={ranks} size={10} placeholder="all" onInput={(event) => setRanks((event.target as HTMLInputElement).value)} /></Field>
       <Field label="the last"><select value={seconds} onChange={(event) => setSeconds((event.target as HTMLSelectElement).value)}>{["10", "30", "60", "120"].map((value) => <option value={value}>{value} s</option>)}</select></Field>
       <Field label="and trace"><select value={steps} onChange={(event) => setSteps((event.target as HTMLSelectElement).value)}><option value="0">no step</option>{["1", "3", "10"].map((value) => <option value={value}>the next {plural(Number(value), "step")}</option>)}</select></Field>
