@@ -38,8 +38,8 @@ check: setup ## formatting, lint, types, layers, generated files
 	$(BIN)/python scripts/api_types.py --check
 	@sh scripts/page --check
 
-test: setup ## all tests, under 15 minutes
-	$(BIN)/python -m pytest -n 3 --dist loadfile --durations 10
+test: setup ## all tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
 
 demo: setup ## record a real training job, and a simulated 8-GPU one, and show their reports
 	@sh scripts/demo $(BIN)
