@@ -15,7 +15,7 @@ from pilotlight.cli.watch import table_of, view_of
 LOOP = """
     import time
     from pilotlight import _probe
-    for step in range(400):
+    for step in range(4000):
         _probe.automatic_step(step)
         _probe.enter_phase(1); time.sleep(0.008); _probe.leave_phase(1)
         time.sleep(0.002)
@@ -57,9 +57,7 @@ def test_a_job_without_steps_is_an_empty_view() -> None:
     assert (view["ranks"], view["slowest_rank"], view["steps_apart"]) == ([], None, 0)
 
 
-def test_a_running_job_is_watched_until_it_ends(
-    pilotlight_cli: RunPilotlight, tmp_path: Path
-) -> None:
+def test_a_running_job_is_watched(pilotlight_cli: RunPilotlight, tmp_path: Path) -> None:
     program = tmp_path / "loop.py"
     program.write_text(textwrap.dedent(LOOP))
     words = [sys.executable, "-m", "pilotlight", "run", "-q", "--name", "loop"]
@@ -77,6 +75,7 @@ def test_a_running_job_is_watched_until_it_ends(
         assert plain.returncode == 0, plain.stderr
         assert "forward" in plain.stdout
     finally:
+        job.terminate()
         job.wait(timeout=60)
 
 
