@@ -17,6 +17,7 @@ from tests.e2e.conftest import end_agent
 from tests.gpu.conftest import NEWEST_V1, SIM
 
 from pilotlight.client import Client
+from pilotlight.errors import AgentError
 from pilotlight.subscribe import subscribe
 
 _PILOTLIGHT = (sys.executable, "-m", "pilotlight")
@@ -68,7 +69,7 @@ def wait_for_gpu(tier: str) -> dict[str, Any]:
         try:
             with Client() as client:
                 status = client.ask("status")
-        except Exception:
+        except AgentError:  # not up yet
             status = {"processes": []}
         if any(p["gpu"] and p["gpu"]["tier"] == tier for p in status["processes"]):
             return status
