@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -172,9 +173,9 @@ def test_what_does_not_fit_on_the_disk_stays_where_it_is_and_is_named(
     assert code == 1
     text = " ".join(result.get("problems", [])) + said
     assert "No space left on device" in text
-    staging = text.split("still ")[-1].split()[-1].rstrip("'\\n")
-    kept = Path(staging) if Path(staging).is_dir() else Path(staging).parent
-    assert kept.name.startswith("pilotlight-capture-")
+    named = re.search(r"is still (?:at|in) (/tmp/pilotlight-capture-[0-9]+-\w+)", text)
+    assert named is not None, text
+    kept = Path(named[1])
     assert list(kept.glob("rank*.json"))
     for file in kept.iterdir():
         file.unlink()

@@ -50,9 +50,13 @@ def fill(collector: Collector) -> None:
     assert collector.writer.flush(60)
     # The collector looks for itself; what it opens is what the page shows.
     deadline = time.monotonic() + 60
-    while not queries.findings(Reader(collector.store), LLAMA):
-        assert time.monotonic() < deadline, "the collector found nothing"
+    while not any("Rank 5" in found.title for found in _found(collector)):
+        assert time.monotonic() < deadline, f"the collector found {_found(collector)}"
         time.sleep(0.2)
+
+
+def _found(collector: Collector) -> list[queries.FindingRow]:
+    return queries.findings(Reader(collector.store), LLAMA)
 
 
 def send_evil(collector: Collector) -> None:

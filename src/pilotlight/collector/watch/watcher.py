@@ -50,7 +50,7 @@ class Watcher:
         self._guard = threading.Lock()
         self._incoming: queue.Queue[Batch | None] = queue.Queue(_QUEUED)
         self._register = Register()
-        self._written_ns: dict[str, int] = {}
+        self._written: dict[str, tuple[int, str]] = {}
         self._history_ns: dict[tuple[str, str], int] = {}
         self._regressions: dict[tuple[str, str], tuple[Finding, ...]] = {}
         self._latest: dict[tuple[str, str], tuple[Finding, ...]] = {}
@@ -184,16 +184,19 @@ class Watcher:
                 self._trigger(job, one)
             if not one.is_open:
                 self.counts["closed"] += 1
-            if is_new or not one.is_open or now_ns - self._written_ns.get(one.id, 0) > _WRITE_NS:
+            written_ns, title = self._written.get(one.id, (0, ""))
+            # What a look at half of the news made of it is put right at once.
+            says_else = title != one.finding.title
+            if says_else or not one.is_open or now_ns - written_ns > _WRITE_NS:
                 due.append(one)
             self._announcer.tell(one)
         self._write(due)
 
     def _write(self, findings: Sequence[Opened]) -> None:
         for one in findings:
-            self._written_ns[one.id] = one.updated_ns
+            self._written[one.id] = one.updated_ns, one.finding.title
             if not one.is_open:
-                self._written_ns.pop(one.id, None)
+                del self._written[one.id]
         try:
             self._store.insert_rows("findings", [one.row() for one in findings])
         except StoreError:
