@@ -37,7 +37,7 @@ class Serve:
         try:
             from pilotlight.collector.config import Config, check_config, read_config
             from pilotlight.collector.serve import serve
-            from pilotlight.export.otlp import pushing, receiver_of
+            from pilotlight.export.otlp.pushes import otlp_pushes
         except ImportError as error:
             raise CollectorError(
                 f"`serve` needs the server parts ({error.name} is not there): "
@@ -66,6 +66,5 @@ class Serve:
             else:
                 print(f"{url}  store {place}  Ctrl-C ends it", flush=True)
 
-        receiver = receiver_of(os.environ)
-        serve(place, config, announce, lambda collector: pushing(receiver, collector))
+        serve(place, config, announce, otlp_pushes(os.environ))
         return 0

@@ -177,8 +177,17 @@ def _own(out: Families, collector: Collector) -> None:
     out.add(
         "pilotlight_collector_otlp_pushes_total",
         "counter",
-        "Pushes of metrics to an OpenTelemetry receiver, by what became of them.",
-        (({"result": result}, float(count)) for result, count in collector.pushed.items()),
+        "Pushes to an OpenTelemetry receiver, by signal and what became of them.",
+        (
+            ({"signal": signal, "result": result}, float(count))
+            for (signal, result), count in list(collector.pushed.items())
+        ),
+    )
+    out.add(
+        "pilotlight_collector_otlp_left_out_total",
+        "counter",
+        "What no push of profiles has: stacks beyond its bounds, late batches, seconds.",
+        (({"what": what}, float(count)) for what, count in list(collector.not_pushed.items())),
     )
 
 

@@ -1,0 +1,1 @@
+"""What a collector knows pushed to an OpenTelemetry receiver, where the environment names one."""
