@@ -1,6 +1,6 @@
 // native/probe/framework.cpp: what the adapters of frameworks put around functions, as far as it
 // happens too often for Python.
-#include "probe/module_names.h"
+#include "probe/module_call.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
 #include "probe/wrapped.h"
@@ -8,39 +8,11 @@
 namespace pilotlight {
 namespace {
 
-// Modules inside modules, down to here, are told by name.
-constexpr uint32_t kModuleDepth = 3;
-
-ModuleNames module_names;
-uint32_t module_names_run = 0;
 constexpr int64_t kSecondNs = 1000000000;
-constexpr int64_t kOutputsNs = kSecondNs / 2;
 
 PyObject* each_second = nullptr;
 int64_t next_second_ns = 0;
-bool outputs_wanted = false;  // in this step
-bool outputs_seen = false;
-int64_t next_outputs_ns = 0;
-PyObject* training_text = nullptr;
-PyObject* modules_text = nullptr;
 PyObject* name_text = nullptr;
-
-Wrapped* as_wrapped(PyObject* object) noexcept { return reinterpret_cast<Wrapped*>(object); }
-
-void write_span(RecordType type, uint32_t name, uint8_t kind) noexcept {
-  RingWriter* ring = python_ring();
-  if (ring == nullptr) return;
-  RecordHeader header = {};
-  header.flags = kind;
-  ring->write(type, name, header);
-}
-
-// An error of ours is swallowed; an interrupt or an exit is the program's and goes on.
-bool swallow(Wrapped* wrapped) noexcept {
-  if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
-  tell_fault(wrapped);
-  return true;
-}
 
 PyObject* call_phase(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
@@ -159,125 +131,6 @@ PyObject* call_exit(PyObject* self, PyObject* const* args, size_t count, PyObjec
   return result;
 }
 
-bool has_parts(PyObject* module) noexcept {
-  PyObject* parts = PyObject_GetAttr(module, modules_text);
-  bool found = parts != nullptr && PyDict_Check(parts) && PyDict_GET_SIZE(parts) > 0;
-  Py_XDECREF(parts);
-  PyErr_Clear();
-  return found;
-}
-
-uint32_t type_name(PyObject* object) noexcept {
-  PyTypeObject* type = Py_TYPE(object);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return 0;
-  return name_id(reinterpret_cast<PyHeapTypeObject*>(type)->ht_name);
-}
-
-// 0 while nothing is collected.
-uint32_t module_name(Wrapped* wrapped, PyObject* module, bool is_outermost) noexcept {
-  Probe& probe = Probe::get();
-  if (!probe.collecting()) return 0;
-  if (module_names_run != probe.run_number()) {
-    module_names.clear();
-    module_names_run = probe.run_number();
-  }
-  uint32_t name = module_names.find(module);
-  if (name != 0) return name;
-  if (is_outermost && has_parts(module)) {
-    PyObject* told = PyObject_CallOneArg(wrapped->before, module);
-    if (told == nullptr) {
-      if (PyErr_ExceptionMatches(PyExc_Exception)) {
-        tell_fault(wrapped);
-      } else {
-        return 0;  // an interrupt: seen by the caller
-      }
-    }
-    Py_XDECREF(told);
-    name = module_names.find(module);
-  }
-  return name != 0 ? name : type_name(module);
-}
-
-bool is_true(PyObject* object) noexcept {
-  bool is = object == Py_True;
-  Py_XDECREF(object);
-  PyErr_Clear();
-  return is;
-}
-
-void outermost_module(Wrapped* wrapped, PyObject* module) noexcept {
-  if (is_training()) return;
-  bool may_train = is_true(PyObject_GetAttr(module, training_text)) &&
-                   is_true(PyObject_CallNoArgs(wrapped->after));
-  module_called(module, may_train);
-}
-
-// False with an interrupt, which is the program's.
-bool tell_output(Wrapped* wrapped, uint32_t depth, PyObject* module, PyObject* result) noexcept {
-  KeptError kept;
-  PyObject* number = PyLong_FromUnsignedLong(depth);
-  PyObject* told = PyObject_CallFunctionObjArgs(wrapped->output, number, module,
-                                                result != nullptr ? result : Py_None, nullptr);
-  Py_XDECREF(number);
-  Py_XDECREF(told);
-  if (told != nullptr || swallow(wrapped)) return true;
-  if (result == nullptr) {
-    PyErr_Clear();  // the function's own exception is the one to be seen
-    return true;
-  }
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  kept.replace(type, value, traceback);
-  return false;
-}
-
-PyObject* call_module(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
-  Wrapped* wrapped = as_wrapped(self);
-  ThreadPhases& before = thread_phases();
-  // Modules that run again inside a backward belong to it.
-  if (before.modules >= kModuleDepth || PyVectorcall_NARGS(count) == 0 ||
-      (before.modules == 0 && backward_under_way())) {
-    return PyObject_Vectorcall(wrapped->function, args, count, names);
-  }
-  bool is_outermost = before.modules == 0;
-  bool entered = false;
-  if (is_outermost) {
-    before.outputs = outputs_wanted;
-    outputs_seen = outputs_seen || outputs_wanted;
-    outermost_module(wrapped, args[0]);
-    entered = enter_phase(Phase::kForward);
-  }
-  uint32_t name = module_name(wrapped, args[0], is_outermost);
-  PyObject* result = nullptr;
-  if (PyErr_Occurred() == nullptr) {
-    if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kModule));
-    thread_phases().modules++;
-    result = PyObject_Vectorcall(wrapped->function, args, count, names);
-    ThreadPhases& after = thread_phases();
-    if (after.modules > 0) after.modules--;
-    if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kModule));
-    if (after.outputs && (result != nullptr || is_outermost) &&
-        !tell_output(wrapped, after.modules, args[0], result)) {
-      Py_CLEAR(result);
-    }
-  }
-  if (entered) leave_phase(Phase::kForward);
-  return result;
-}
-
-bool checked(PyObject* const* args, Py_ssize_t count, Py_ssize_t wanted, const char* usage) {
-  if (count == wanted && PyCallable_Check(args[0])) return true;
-  PyErr_SetString(PyExc_TypeError, usage);
-  return false;
-}
-
-PyObject* keep(PyObject* object) noexcept {
-  Py_INCREF(object);
-  return object;
-}
-
-PyObject* made(Wrapped* wrapped) noexcept { return reinterpret_cast<PyObject*>(wrapped); }
-
 PyObject* py_phase_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!checked(args, count, 3, "phase_call(function, fault, phase)")) return nullptr;
   long phase = PyLong_AsLong(args[2]);
@@ -288,18 +141,6 @@ PyObject* py_phase_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   bool is_backward = phase == static_cast<long>(Phase::kBackward);
   Wrapped* wrapped = new_wrapped(args[0], args[1], is_backward ? call_backward : call_phase);
   if (wrapped != nullptr) wrapped->phase = static_cast<Phase>(phase);
-  return made(wrapped);
-}
-
-PyObject* py_module_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (!checked(args, count, 5, "module_call(function, fault, describe, is_grad_enabled, output)")) {
-    return nullptr;
-  }
-  Wrapped* wrapped = new_wrapped(args[0], args[1], call_module);
-  if (wrapped == nullptr) return nullptr;
-  wrapped->before = keep(args[2]);
-  wrapped->after = keep(args[3]);
-  wrapped->output = keep(args[4]);
   return made(wrapped);
 }
 
@@ -376,22 +217,6 @@ PyObject* py_automatic_step(PyObject*, PyObject* number) {
   Py_RETURN_NONE;
 }
 
-PyObject* py_name_module(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2 || !PyUnicode_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "name_module(module, name)");
-    return nullptr;
-  }
-  module_names.set(args[0], name_id(args[1]));
-  Py_RETURN_NONE;
-}
-
-PyObject* py_forget_module(PyObject*, PyObject* address) {
-  void* module = PyLong_AsVoidPtr(address);
-  if (module == nullptr && PyErr_Occurred()) return nullptr;
-  module_names.forget(module);
-  Py_RETURN_NONE;
-}
-
 PyObject* py_span(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 4 || !PyUnicode_Check(args[0]) || !PyLong_Check(args[1]) || !PyLong_Check(args[2]) ||
       !PyLong_Check(args[3])) {
@@ -408,15 +233,9 @@ PyObject* py_span(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-PyCFunction fast(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 PyMethodDef methods[] = {
     {"phase_call", fast(py_phase_call), METH_FASTCALL,
      "phase_call(function, fault, phase): calls of the function are that phase."},
-    {"module_call", fast(py_module_call), METH_FASTCALL,
-     "module_call(function, fault, describe, is_grad_enabled, output): for Module.__call__."},
     {"around_call", fast(py_around_call), METH_FASTCALL,
      "around_call(function, fault, before, after): after(before(*args), result)."},
     {"range_call", fast(py_range_call), METH_FASTCALL,
@@ -440,8 +259,6 @@ PyMethodDef methods[] = {
      "each_second(function or None): called after a step, at most once a second."},
     {"automatic_step", py_automatic_step, METH_O,
      "automatic_step(number or None): a step begins, unless the program tells its steps itself."},
-    {"name_module", fast(py_name_module), METH_FASTCALL, "name_module(module, name)"},
-    {"forget_module", py_forget_module, METH_O, "forget_module(address): it is gone."},
     {"span", fast(py_span), METH_FASTCALL, "span(name, kind, start_ticks, end_ticks)"},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -450,9 +267,7 @@ PyMethodDef methods[] = {
 void after_step() noexcept {
   if (each_second == nullptr) return;
   int64_t now_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
-  if (outputs_seen) next_outputs_ns = now_ns + kOutputsNs;
-  outputs_seen = false;
-  outputs_wanted = now_ns >= next_outputs_ns && Probe::get().collecting();
+  choose_outputs(now_ns);
   if (now_ns < next_second_ns) return;
   next_second_ns = now_ns + kSecondNs;
   KeptError kept;
@@ -462,11 +277,9 @@ void after_step() noexcept {
 }
 
 int add_framework(PyObject* module) noexcept {
-  training_text = PyUnicode_InternFromString("training");
-  modules_text = PyUnicode_InternFromString("_modules");
   name_text = PyUnicode_InternFromString("name");
-  if (training_text == nullptr || modules_text == nullptr || name_text == nullptr) return -1;
-  if (add_wrapped_type(module) < 0) return -1;
+  if (name_text == nullptr) return -1;
+  if (add_wrapped_type(module) < 0 || add_module_call(module) < 0) return -1;
   return PyModule_AddFunctions(module, methods);
 }
 

@@ -11,8 +11,6 @@ namespace {
 
 PyTypeObject* wrapped_type = nullptr;
 
-Wrapped* as_wrapped(PyObject* object) noexcept { return reinterpret_cast<Wrapped*>(object); }
-
 PyObject* bare(PyObject* object) noexcept {
   return Py_TYPE(object) == wrapped_type ? as_wrapped(object)->function : object;
 }

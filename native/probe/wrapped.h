@@ -7,6 +7,7 @@
 
 #include "probe/module.h"
 #include "probe/phase.h"
+#include "probe/probe.h"
 
 namespace pilotlight {
 
@@ -50,6 +51,40 @@ class KeptError {
  private:
   PyObject *type_, *value_, *traceback_;
 };
+
+inline Wrapped* as_wrapped(PyObject* object) noexcept { return reinterpret_cast<Wrapped*>(object); }
+
+// An error of ours is swallowed; an interrupt or an exit is the program's and goes on.
+inline bool swallow(Wrapped* wrapped) noexcept {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+  tell_fault(wrapped);
+  return true;
+}
+
+inline void write_span(RecordType type, uint32_t name, uint8_t kind) noexcept {
+  RingWriter* ring = python_ring();
+  if (ring == nullptr) return;
+  RecordHeader header = {};
+  header.flags = kind;
+  ring->write(type, name, header);
+}
+
+inline bool checked(PyObject* const* args, Py_ssize_t count, Py_ssize_t wanted, const char* usage) {
+  if (count == wanted && PyCallable_Check(args[0])) return true;
+  PyErr_SetString(PyExc_TypeError, usage);
+  return false;
+}
+
+inline PyObject* keep(PyObject* object) noexcept {
+  Py_INCREF(object);
+  return object;
+}
+
+inline PyObject* made(Wrapped* wrapped) noexcept { return reinterpret_cast<PyObject*>(wrapped); }
+
+inline PyCFunction fast(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
 
 int add_wrapped_type(PyObject* module) noexcept;
 
