@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pilotlight.insights.breakdown import Idle, breakdown, kernel_times, step_breakdowns, timeline
+from pilotlight.insights.breakdown import (
+    COMPILES,
+    LOADS,
+    SAVES,
+    Idle,
+    breakdown,
+    host_spans,
+    kernel_times,
+    step_breakdowns,
+    timeline,
+)
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace
 
@@ -106,3 +117,24 @@ def test_the_parts_equal_those_of_hta(
         compute * 1000,
         window * 1000,
     )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        (LOADS, "enumerate(DataLoader)#next"),
+        (LOADS, "data"),
+        (COMPILES, "Torch-Compiled Region: dynamo_compile"),
+        (COMPILES, "triton_jit"),
+        (COMPILES, "nvrtcCompileProgram"),
+        (SAVES, "torch.save"),
+        (SAVES, "Checkpoint: step 4"),
+    ],
+)
+def test_the_host_is_in_a_phase_while_a_span_is_named_so(
+    script: Any, pattern: re.Pattern[str], name: str
+) -> None:
+    trace = script().launch("a", 10).host(name, 100).host("aten::add", 50).trace()
+    for other in (LOADS, COMPILES, SAVES):
+        expected_ns = 100_000 if other is pattern else 0
+        assert host_spans(trace, other).total_ns() == expected_ns

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -28,6 +30,19 @@ def test_a_folder_gives_its_ranks_in_order(tmp_path: Path) -> None:
     found = read_traces([tmp_path])
     assert [trace.rank for trace in found.traces] == [0, 1]
     assert found.problems == ()
+
+
+def test_json_after_a_line_break_needs_nothing_that_reads_other_formats(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"\n" + trace_text(0))
+    program = (
+        "import sys; from pathlib import Path; from pilotlight.trace.reader import read_traces;"
+        "print(len(read_traces([Path(sys.argv[1])]).traces[0].spans),"
+        " 'pilotlight.trace.perfetto' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["3", "False"]
 
 
 def test_a_tar_of_traces_is_read_without_unpacking(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ SAVES = re.compile(
     r"|checkpoint(?:er)?\.save",
     re.IGNORECASE,
 )
+_PHASES = (LOADS, COMPILES, SAVES)
+# One of these is in every name that a phase matches; plain search is ten times as fast.
+_PHASE_WORDS = ("loader", "data", "compil", "triton", "nvrtc", "save", "checkpoint")
 
 
 class Idle(str, Enum):
@@ -163,8 +166,10 @@ def loader_waits(trace: Trace) -> Intervals:
 
 
 def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
-    """When the host was in spans of such names."""
-    wanted = _named(trace, lambda name: _matches(pattern, name))
+    """When the host was in spans of such names; `pattern` is LOADS, COMPILES or SAVES."""
+    bit = 1 << _PHASES.index(pattern)
+    phases = np.fromiter(map(_phases, trace.names), np.uint8, len(trace.names))
+    wanted = phases & bit > 0
     if not wanted.any():
         return EMPTY
     host = trace.spans.is_kind(Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER)
@@ -172,14 +177,18 @@ def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
 
 
 @lru_cache(maxsize=1 << 16)
-def _matches(pattern: re.Pattern[str], name: str) -> bool:
-    """Ranks of a job have the same names."""
-    return pattern.search(name[:200]) is not None
+def _phases(name: str) -> int:
+    """A bit for each of `_PHASES` that a name tells of. Ranks of a job have the same names."""
+    start = name[:200]
+    lower = start.lower()
+    if not any(word in lower for word in _PHASE_WORDS):
+        return 0
+    return sum(1 << i for i, pattern in enumerate(_PHASES) if pattern.search(start))
 
 
 def sync_calls(trace: Trace) -> Spans:
     """Calls that block the host until the device has finished something."""
-    mask = _named(trace, lambda name: _SYNC.match(name) is not None)[trace.spans.name]
+    mask = _named(trace, _blocks)[trace.spans.name]
     return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
 
 
@@ -187,10 +196,15 @@ def draining_calls(trace: Trace) -> Spans:
     """Blocking calls, and those that take or give back memory: these wait for the device too."""
 
     def drains(name: str) -> bool:
-        return _SYNC.match(name) is not None or MEMORY.match(name) is not None
+        return _blocks(name) or MEMORY.match(name) is not None
 
     mask = _named(trace, drains)[trace.spans.name]
     return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
+
+
+@lru_cache(maxsize=1 << 16)
+def _blocks(name: str) -> bool:
+    return name.startswith(("cu", "hip")) and _SYNC.match(name) is not None
 
 
 def breakdown(trace: Trace, line: Timeline) -> Breakdown:

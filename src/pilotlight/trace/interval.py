@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pilotlight.trace.trace import Int64
 
-Rule = Callable[[Int64, Int64], NDArray[np.bool_]]
+Rule = Callable[[NDArray[np.int8], NDArray[np.int8]], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,24 @@ class Intervals:
 
     def within_ns(self, start_ns: Int64, end_ns: Int64) -> Int64:
         """How much of the set lies within each window."""
-        return self.covered_before(end_ns) - self.covered_before(start_ns)
+        before = self.covered_before(np.concatenate((start_ns, end_ns)))
+        return before[len(start_ns) :] - before[: len(start_ns)]
+
+    # Most sets of a trace are empty, and most traces small: what is known is not computed.
 
     def __and__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return EMPTY
         return _where(self, other, lambda a, b: (a > 0) & (b > 0))
 
     def __or__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return self if len(self) else other
         return _where(self, other, lambda a, b: (a > 0) | (b > 0))
 
     def __sub__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return self
         return _where(self, other, lambda a, b: (a > 0) & (b == 0))
 
 
@@ -75,12 +84,10 @@ def window(start_ns: int, end_ns: int) -> Intervals:
 
 def _where(a: Intervals, b: Intervals, wanted: Rule) -> Intervals:
     times = np.concatenate((a.start_ns, a.end_ns, b.start_ns, b.end_ns))
-    if not len(times):
-        return EMPTY
-    of_a, of_b = np.zeros(len(times), np.int64), np.zeros(len(times), np.int64)
+    of_a, of_b = np.zeros(len(times), np.int8), np.zeros(len(times), np.int8)
     of_a[: len(a)], of_a[len(a) : 2 * len(a)] = 1, -1
     of_b[2 * len(a) : 2 * len(a) + len(b)], of_b[2 * len(a) + len(b) :] = 1, -1
     order = np.argsort(times, kind="stable")
     times = times[order]
-    inside = wanted(np.cumsum(of_a[order]), np.cumsum(of_b[order]))[:-1]
+    inside = wanted(np.cumsum(of_a[order], dtype=np.int8), np.cumsum(of_b[order], dtype=np.int8))[:-1]
     return union(times[:-1][inside], times[1:][inside])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ TRACE_SUFFIXES = (
     *(f"{suffix}.gz" for suffix in PERFETTO_SUFFIXES),
 )
 MAX_MEMBERS = 100_000
+# A line break is also how a trace of Perfetto's begins, whose next byte can be a brace.
+_JSON = re.compile(rb'[{\[]|\s+\{\s*"[\w.-]{1,64}"\s*:')
 THREAD_BYTES = 256 << 10  # a smaller file is inflated before a thread has started
 SQLITE_MAGIC = b"SQLite format 3\0"
 _OTHER_MAGIC = {
@@ -127,7 +130,7 @@ def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
 
 
 def _traces_of(blocks: Iterator[bytes], first: bytes, name: str) -> tuple[Trace, ...]:
-    if first[:1] in (b"{", b"["):
+    if _JSON.match(first):
         return (read_kineto(blocks, name),)
     from pilotlight.trace.ncu import looks_like_ncu, read_ncu
     from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
