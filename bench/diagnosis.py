@@ -1,12 +1,15 @@
 """Diagnoses simulated jobs with seeded faults and with harmless changes.
 
-    python bench/diagnosis.py [--seeds 1000:1500] [--twins 140] [--json]
+    python bench/diagnosis.py [--seeds 1000:1500] [--twins 140] [--wide] [--json]
 
 A case is a job of random shape (data, pipeline, tensor and expert parallel) with one fault, or two
 in one of six cases, of random kind, rank and severity; in one of five the clocks of the ranks
 differ or the profiler lost events. The truth of the gain is the same seed played without the
 fault. Faults that cost less than `--least` of the step are played too: there nothing has to be
 found, but nothing wrong may be. Hangs are diagnosed from flight-recorder dumps.
+
+`--wide` draws from more kinds of jobs: 2 to 48 ranks, any even division into stages, tensor ranks
+and experts, layers of 0.1 to 3 ms, few or many steps, other gradient buckets and noise.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ import argparse
 import dataclasses
 import sys
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -40,6 +45,10 @@ SEVERITIES = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0)
 NETWORK_SEVERITIES = (6.0, 9.0, 12.0)
 NETWORK = ("slow_network", "slow_link", "slow_nic")
 HANG_SHARE = 8
+WIDE_MOST_RANKS = 48
+WIDE_MOST_LAYERS = 4000  # of all ranks and steps
+
+Shapes = Callable[[np.random.Generator, int, str], JobShape]
 
 
 @dataclass(frozen=True)
@@ -95,10 +104,63 @@ def shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:
     return dataclasses.replace(shape, collective_us=part * shape.device_step_us)
 
 
-def case_of(seed: int) -> Case:
+def wide_shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:
+    """Any shape that can have the fault and is not too large to play."""
+    while True:
+        shape = any_shape(random, seed)
+        size = shape.ranks * shape.steps * shape.layers // shape.pipeline * shape.micro_batches
+        if size <= WIDE_MOST_LAYERS and Fault(fault).suits(shape):
+            return shape
+
+
+def any_shape(random: np.random.Generator, seed: int) -> JobShape:
+    ranks = 0
+    while not 2 <= ranks <= WIDE_MOST_RANKS:
+        pipeline = int(random.choice([1, 1, 1, 2, 3, 4, 6, 8]))
+        tensor = int(random.choice([1, 1, 1, 2, 4]))
+        experts = int(random.choice([1, 1, 1, 2, 4, 8]))
+        groups = int(random.choice([1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32]))
+        ranks = groups * experts * pipeline * tensor
+    shape = JobShape(
+        ranks=ranks,
+        pipeline=pipeline,
+        tensor=tensor,
+        experts=experts,
+        micro_batches=pipeline * int(random.choice([2, 3, 4])) if pipeline > 1 else 1,
+        layers=pipeline * int(random.choice([1, 2, 3, 4])) * (1 if pipeline > 1 else 4),
+        steps=int(random.integers(6, 25)),
+        bucket_layers=int(random.choice([1, 2, 3, 6])),
+        ranks_per_node=int(random.choice([4, 8])),
+        gemm_us=float(np.exp(random.uniform(np.log(40), np.log(1200)))),
+        backward_ratio=float(random.uniform(1.6, 2.4)),
+        host_op_us=float(random.uniform(4, 9)),
+        launch_us=float(random.uniform(3, 6)),
+        loader_us=float(random.uniform(5, 80)),
+        kernel_jitter_ratio=float(random.uniform(0.002, 0.025)),
+        device_spread_ratio=float(random.uniform(0.001, 0.004)),
+        counters=bool(random.random() < 0.5),
+        gpu=str(random.choice(["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA B200"])),
+        seed=seed,
+    )
+    shape = dataclasses.replace(
+        shape,
+        attention_us=float(random.uniform(0.3, 1.2)) * shape.gemm_us,
+        elementwise_us=float(random.uniform(0.1, 0.3)) * shape.gemm_us,
+        norm_us=float(random.uniform(0.08, 0.15)) * shape.gemm_us,
+        optimizer_us=float(random.uniform(0.5, 3)) * shape.gemm_us,
+        tensor_us=float(random.uniform(0.02, 0.05)) * shape.gemm_us,
+        exchange_us=float(random.uniform(0.02, 0.05)) * shape.gemm_us,
+        transfer_us=float(random.uniform(0.05, 0.2)) * shape.gemm_us,
+        input_copy_us=float(random.uniform(0.1, 0.5)) * shape.gemm_us,
+    )
+    part = float(random.uniform(0.005, 0.03))
+    return dataclasses.replace(shape, collective_us=part * shape.device_step_us)
+
+
+def case_of(seed: int, shapes: Shapes) -> Case:
     random = np.random.default_rng([seed, 99])
     kinds = [str(kind) for kind in random.permutation(list(FAULTS))]
-    shape = shape_of(random, seed, kinds[0])
+    shape = shapes(random, seed, kinds[0])
     count = 2 if random.random() < 1 / 6 else 1
     faults: list[Fault] = []
     for kind in kinds:
@@ -126,10 +188,10 @@ def hits(finding: Finding, fault: Fault, shape: JobShape) -> bool:
     return finding.cause == fault.cause_in(shape) and right_rank
 
 
-def outcome(seed: int, least: float) -> Outcome:
+def outcome(seed: int, least: float, shapes: Shapes) -> Outcome:
     if seed % HANG_SHARE == 3:
         return hang_outcome(seed)
-    case = case_of(seed)
+    case = case_of(seed, shapes)
     traces = simulate(case.shape, (*case.faults, *case.condition))
     findings = diagnose(job_of(traces)).findings
     # The condition changes the record of the steps, not their lengths.
@@ -167,8 +229,8 @@ def hang_outcome(seed: int) -> Outcome:
     return Outcome(f"hang {kind}", True, right, right, False, None, note)
 
 
-def alarm(seed: int, number: int) -> str:
-    shape = case_of(seed).shape
+def alarm(seed: int, number: int, shapes: Shapes) -> str:
+    shape = case_of(seed, shapes).shape
     twin = Fault(TWINS[number % len(TWINS)], 0, SEVERITIES[2 + number % 4])
     findings = diagnose(job_of(simulate(shape, (twin,)))).findings
     if not findings:
@@ -182,14 +244,16 @@ def main() -> int:
     parser.add_argument("--twins", type=int, default=140, help="number of harmless jobs")
     parser.add_argument("--least", type=float, default=0.02, help="least true gain to be found")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--wide", action="store_true", help="jobs of more kinds")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     first, end = (int(text) for text in args.seeds.split(":"))
     seeds = range(first, end)
     twins = range(args.twins)
+    shapes = wide_shape_of if args.wide else shape_of
     with ProcessPoolExecutor(args.processes) as pool:
-        outcomes = list(pool.map(outcome, seeds, [args.least] * len(seeds), chunksize=4))
-        alarms = list(pool.map(alarm, [first + i for i in twins], twins, chunksize=4))
+        outcomes = list(pool.map(partial(outcome, least=args.least, shapes=shapes), seeds))
+        alarms = list(pool.map(partial(alarm, shapes=shapes), [first + i for i in twins], twins))
     for text in (*(row.note for row in outcomes), *alarms):
         if text:
             print(text)

@@ -89,5 +89,7 @@ def _where(a: Intervals, b: Intervals, wanted: Rule) -> Intervals:
     of_b[2 * len(a) : 2 * len(a) + len(b)], of_b[2 * len(a) + len(b) :] = 1, -1
     order = np.argsort(times, kind="stable")
     times = times[order]
-    inside = wanted(np.cumsum(of_a[order], dtype=np.int8), np.cumsum(of_b[order], dtype=np.int8))[:-1]
+    inside = wanted(np.cumsum(of_a[order], dtype=np.int8), np.cumsum(of_b[order], dtype=np.int8))[
+        :-1
+    ]
     return union(times[:-1][inside], times[1:][inside])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from pilotlight.trace.detail import Detail, Grids
 from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
 from pilotlight.trace.trace import NONE, Kind, Trace
+
+MAX_SIZE = 1 << 20  # of a side: products of three stay below 2 ** 63
 
 
 class ProcessTable:
@@ -15,6 +21,7 @@ class ProcessTable:
         self.table = SpanTable(source)
         self.pid = pid
         self.devices: set[int] = set()
+        self._grids: list[tuple[int, int, int]] = []
 
     def add_device(
         self,
@@ -37,6 +44,12 @@ class ProcessTable:
     ) -> None:
         self._add(times, (str(self.pid), str(thread)), kind, name, correlation, None)
 
+    def add_grid(self, correlation: Any, blocks: Sequence[Any], threads: Sequence[Any]) -> None:
+        """Of the kernel with this correlation: the sizes of its grid and of a block."""
+        row = [correlation, *blocks, *threads]
+        if all(type(value) is int and 0 < value < MAX_SIZE for value in row):
+            self._grids.append((correlation, math.prod(blocks), math.prod(threads)))
+
     def _add(
         self,
         times: tuple[Any, Any],
@@ -57,6 +70,7 @@ class ProcessTable:
     def finish(self, format_name: str, gpus: Mapping[int, str]) -> Trace:
         spans = self.table.spans()
         names = tuple(self.table.names)
+        grids = np.array(self._grids, np.int64).reshape(-1, 3)
         return Trace(
             source=self.table.source,
             format=format_name,
@@ -69,6 +83,7 @@ class ProcessTable:
             counters=self.table.counters(),
             steps=steps_of(names, spans),
             problems=tuple(self.table.problems()),
+            detail=Detail(grids=Grids(grids[:, 0], grids[:, 1], grids[:, 2])),
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +19,9 @@ _SUFFIX = re.compile(rf"(?:{_DISPATCH}|{_REGION})(_[0-9a-zA-Z_-]+)?")
 _DIRECTION = re.compile(r"(HOST|DEVICE)_?TO_?(HOST|DEVICE)", re.IGNORECASE)
 _RUNTIME = re.compile(r"^(?:hip|hsa|roc)[A-Z_]|^__hip")
 _USER_MARKER = "UserMarker"
+_AXES = ("x", "y", "z")
+# What RPD's monitor calls otherwise than docs/counters.md.
+_MONITORS = {"sclk": "sm_clock", "temp": "temperature"}
 
 Process = Callable[[Any], ProcessTable]
 
@@ -76,14 +81,15 @@ class _Session:
                 gpus.setdefault(index, str(product or name or ""))
         kernels = self._texts("rocpd_info_kernel_symbol", "kernel_name")
         kernels |= self._texts("rocpd_info_kernel_symbol", "display_name")
-        for start, end, pid, agent, stream, correlation, key in self._timed(
-            _DISPATCH, ("pid", "agent_id", "stream_id"), ("kernel_id",)
+        sizes = [f"{part}_size_{axis}" for part in ("grid", "workgroup") for axis in _AXES]
+        for start, end, pid, agent, stream, correlation, key, *size in self._timed(
+            _DISPATCH, ("pid", "agent_id", "stream_id"), ("kernel_id", *sizes)
         ):
             place = agents.get(agent, agent), stream
             name = kernels.get(key, "(unnamed kernel)")
-            self._process(process, pid).add_device(
-                (start, end), place, Kind.KERNEL, name, correlation
-            )
+            table = self._process(process, pid)
+            table.add_device((start, end), place, Kind.KERNEL, name, correlation)
+            table.add_grid(correlation, _blocks(size[:3], size[3:]), size[3:])
         for start, end, pid, stream, correlation, name, size, source, target in self._timed(
             _COPY,
             ("pid", "stream_id"),
@@ -94,10 +100,12 @@ class _Session:
             self._process(process, pid).add_device(
                 (start, end), (device, stream), Kind.MEMCPY, title, correlation, size
             )
-        for start, end, pid, thread, correlation, name in self._timed(
-            _REGION, ("pid", "tid"), ("name_id",)
+        for start, end, pid, thread, correlation, name, said in self._timed(
+            _REGION, ("pid", "tid"), ("name_id",), ("extdata",)
         ):
             title = self.strings.get(name, "(unnamed region)")
+            if title.startswith("roctx"):
+                title = _message(said) or title
             kind = Kind.RUNTIME if _RUNTIME.search(title) else Kind.ANNOTATION
             self._process(process, pid).add_host(
                 (start, end), self.threads.get(thread, thread), kind, title, correlation
@@ -107,10 +115,14 @@ class _Session:
         return process(self.pids.get(pid, pid))
 
     def _timed(
-        self, table: str, placed: tuple[str, ...], own: tuple[str, ...]
+        self,
+        table: str,
+        placed: tuple[str, ...],
+        own: tuple[str, ...],
+        of_event: tuple[str, ...] = (),
     ) -> Iterator[tuple[Any, ...]]:
-        """start, end, `placed`, the correlation, then `own`. Schema 4 keeps times and places in
-        tables of their own."""
+        """start, end, `placed`, the correlation, then `own` and `of_event`. Schema 4 keeps times
+        and places in tables of their own."""
         name = table + self.suffix
         if name not in self.database.tables:
             return
@@ -130,19 +142,44 @@ class _Session:
         where = self.database.columns(f"rocpd_track{self.suffix}") if by_track else present
         letter = "t" if by_track else "r"
         chosen += [f"{letter}.{quoted(c)}" if c in where else "NULL" for c in placed]
-        has_events = f"rocpd_event{self.suffix}" in self.database.tables and "event_id" in present
-        chosen.append("v.stack_id" if has_events else "NULL")
-        if has_events:
+        told = frozenset[str]()
+        if f"rocpd_event{self.suffix}" in self.database.tables and "event_id" in present:
+            told = self.database.columns(f"rocpd_event{self.suffix}")
             joins += f" LEFT JOIN {events} v ON v.id = r.event_id"
+        chosen.append("v.stack_id" if "stack_id" in told else "NULL")
         chosen += [f"r.{quoted(c)}" if c in present else "NULL" for c in own]
+        chosen += [f"v.{quoted(c)}" if c in told else "NULL" for c in of_event]
         statement = f"SELECT {', '.join(chosen)} FROM {quoted(name)} r{joins}"
         yield from self.database.select(statement)
 
 
+def _message(said: Any) -> str:
+    """The text of a roctx range, which is not its region's name."""
+    try:
+        found = json.loads(said) if isinstance(said, (str, bytes)) else None
+    except (ValueError, RecursionError):
+        return ""
+    text = found.get("message") if isinstance(found, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _blocks(items: list[Any], threads: list[Any]) -> list[Any]:
+    """ROCm counts the work items of a grid; a last block may be partly used."""
+    return [
+        -(-size // each) if type(size) is int and type(each) is int and each > 0 else None
+        for size, each in zip(items, threads, strict=True)
+    ]
+
+
 def _read_rpd(database: Database, process: Process) -> None:
     strings = dict(database.rows("rocpd_string", ("id", "string")))
+    # Since schema 3 texts that do not repeat have a table of their own.
+    said = strings
+    if "rocpd_ustring" in database.tables:
+        said = dict(database.rows("rocpd_ustring", ("id", "string")))
     api_of = {op: api for api, op in database.rows("rocpd_api_ops", ("api_id", "op_id"))}
     sizes = dict(database.rows("rocpd_copyapi", ("api_ptr_id", "size")))
+    old_sizes = dict(database.rows("rocpd_copyop", ("op_ptr_id", "size")))
     pid_of: dict[Any, Any] = {}
     launches = set(api_of.values())
     columns = ("id", "pid", "tid", "start", "end", "apiName_id", "args_id")
@@ -150,19 +187,38 @@ def _read_rpd(database: Database, process: Process) -> None:
         title = str(strings.get(name, "(unnamed call)"))
         marker = title == _USER_MARKER
         kind = Kind.ANNOTATION if marker else Kind.RUNTIME
-        title = str(strings.get(args, title)) if marker else title
+        title = str(said.get(args) or title) if marker else title
         process(pid).add_host((start, end), thread, kind, title, key)
         if key in launches:
             pid_of[key] = pid
     first = next(iter(pid_of.values()), 0)
+    devices: dict[Any, ProcessTable] = {}
     columns = ("id", "gpuId", "queueId", "start", "end", "description_id", "opType_id")
     for key, gpu, queue, start, end, description, kind_id in database.rows(_OPERATION, columns):
         operation = str(strings.get(kind_id, ""))
         api = api_of.get(key)
         kind, title = _operation(operation, str(strings.get(description) or ""))
-        process(pid_of.get(api, first)).add_device(
-            (start, end), (gpu, queue), kind, title, api, sizes.get(api)
-        )
+        table = process(pid_of.get(api, first))
+        size = sizes.get(api, old_sizes.get(key))
+        table.add_device((start, end), (gpu, queue), kind, title, api, size)
+        devices.setdefault(gpu, table)
+    _read_monitors(database, devices)
+
+
+def _read_monitors(database: Database, devices: dict[Any, ProcessTable]) -> None:
+    """Clock, power and temperature of each GPU, to the first process that used it."""
+    columns = ("deviceType", "deviceId", "monitorType", "start", "end", "value")
+    for kind, device, name, start, end, text in database.rows("rocpd_monitor", columns):
+        if kind != "gpu" or device not in devices or not isinstance(name, str):
+            continue
+        try:
+            value = float(text)
+        except (TypeError, ValueError):
+            value = math.nan
+        title = f"gpu{device} {_MONITORS.get(name, name)}"
+        for time in {start, end}:
+            if isinstance(time, int):
+                devices[device].table.add_counter(time, title, value)
 
 
 def _operation(operation: str, description: str) -> tuple[Kind, str]:
