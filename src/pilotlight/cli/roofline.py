@@ -7,11 +7,16 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pilotlight.cli import terminal
 from pilotlight.errors import FormatError, UsageError
 
+if TYPE_CHECKING:
+    from pilotlight.insights.measured import MeasuredKernels
+
 SHOWN_ROWS = 20
+_KNOWN = {"high": "", "measured": "measured by ncu", "low": "a guess from its name and grid"}
 
 
 class Roofline:
@@ -20,16 +25,24 @@ class Roofline:
     examples = (
         "pilotlight roofline trace.json.gz",
         "pilotlight roofline trace.json.gz --gpu H100-SXM --json",
+        "pilotlight roofline trace.json.gz --ncu counters.csv",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("path", type=Path, help="Kineto trace with shapes (record_shapes=True)")
         parser.add_argument("--gpu", metavar="NAME", help="if the trace does not name it")
+        parser.add_argument(
+            "--ncu",
+            type=Path,
+            metavar="CSV",
+            help="what `ncu --csv` measured of the same kernels: counts instead of the model",
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.insights.job import job_of
+        from pilotlight.insights.measured import NOT_MEASURED
         from pilotlight.insights.roofline import roofline
         from pilotlight.model.hardware import find_gpu, gpus
         from pilotlight.trace.reader import read_traces
@@ -47,12 +60,15 @@ class Roofline:
         if gpu is None:
             names = ", ".join(gpus())
             raise UsageError(f"which GPU? --gpu with one of {names}")
+        measured = self._measured(args.ncu) if args.ncu else NOT_MEASURED
         operators = view.trace.detail.operators
         if not operators.kinds and not len(view.trace.detail.grids.blocks):
             raise FormatError(
                 f"{args.path}: no shapes and no grids in it: record with record_shapes=True"
             )
-        result = roofline(view, operators, gpu)
+        result = roofline(view, operators, gpu, measured)
+        if args.ncu and not result.measured_ratio:
+            raise FormatError(f"{args.ncu}: no kernel with name and grid of one in {args.path}")
         if args.html:
             from pilotlight import __version__
             from pilotlight.web.onefile import one_file
@@ -69,6 +85,22 @@ class Roofline:
             return 2 if found.problems else 0
         self._print(result)
         return 2 if found.problems else 0
+
+    def _measured(self, path: Path) -> MeasuredKernels:
+        from pilotlight.insights.measured import measured_kernels
+        from pilotlight.model.measured_cost import WANTED_METRICS
+        from pilotlight.trace.reader import read_traces
+
+        found = read_traces([path])
+        for problem in found.problems:
+            print(f"pilotlight roofline: {problem}", file=sys.stderr)
+        if not found.traces or found.traces[0].format != "ncu":
+            raise FormatError(f"{path}: not the output of ncu --csv")
+        measured = measured_kernels(found.traces[0])
+        if not measured.whole:
+            metrics = ",".join(WANTED_METRICS)
+            raise FormatError(f"{path}: no operations or bytes in it: ncu --metrics {metrics}")
+        return measured
 
     def _print(self, result: object) -> None:
         from rich.table import Table
@@ -90,10 +122,15 @@ class Roofline:
                 f"{100 * row.roofline_ratio:.0f} %",
                 row.limit,
                 row.reason,
-                "" if row.confidence == "high" else "a guess from its name and grid",
+                _KNOWN[row.confidence],
             )
         console.print(table)
         console.print(
             f"\n{result.gpu}: MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak;"
             f" {100 * result.covered_ratio:.0f} % of the kernel time has a cost model"
+            + (
+                f", {100 * result.measured_ratio:.0f} % is measured"
+                if result.measured_ratio
+                else ""
+            )
         )

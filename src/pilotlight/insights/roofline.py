@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pilotlight.insights.kernel import short_name
+from pilotlight.insights.measured import NOT_MEASURED, MeasuredKernels
 from pilotlight.insights.rank import RankView
 from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
 from pilotlight.model.kernel_cost import cost_of_kernel
+from pilotlight.model.measured_cost import Measured
 from pilotlight.trace.detail import Operators
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind
 
@@ -24,11 +26,14 @@ MEMORY = "memory"
 LATENCY = "latency"
 WRONG = "our model is wrong"
 
+# How well the work of a row is known.
+MEASURED, HIGH, LOW = "measured", "high", "low"
+
 
 @dataclass(frozen=True)
 class RooflineRow:
     """All launches of an operator with the same shapes, or of a kernel with the same grid (then
-    with low confidence). Ratios are parts of the achievable."""
+    with low confidence, unless its work was measured). Ratios are parts of the achievable."""
 
     operator: str
     shapes: str
@@ -40,56 +45,93 @@ class RooflineRow:
     roofline_ratio: float
     limit: str
     reason: str
-    confidence: str = "high"
+    confidence: str = HIGH
 
 
 @dataclass(frozen=True)
 class Roofline:
     """`mfu_ratio`: arithmetic of the operators with a model over the whole time at the datasheet's
-    peak. `covered_ratio`: the part of the kernel time that has a model."""
+    peak. `covered_ratio`: the part of the kernel time whose work is known, `measured_ratio`: that
+    of which it was measured."""
 
     gpu: str
     rows: tuple[RooflineRow, ...]
     mfu_ratio: float
     covered_ratio: float
+    measured_ratio: float = 0.0
 
 
-def roofline(view: RankView, operators: Operators, gpu: Gpu) -> Roofline:
-    """Rows by time, the longest first."""
+def roofline(
+    view: RankView, operators: Operators, gpu: Gpu, measured: MeasuredKernels = NOT_MEASURED
+) -> Roofline:
+    """Rows by time, the longest first. What was measured counts instead of the model."""
     costs = [cost_of(kind) for kind in operators.kinds]
     owner = _owners(view, operators, costs)
     kernels = view.device.kind == Kind.KERNEL
-    launches: dict[int, dict[int, int]] = defaultdict(dict)
-    for row, length in zip(
-        owner[kernels].tolist(), view.device.duration_ns[kernels].tolist(), strict=True
-    ):
+    grid_of = _grids(view)
+    launches: dict[int, _Launches] = defaultdict(_Launches)
+    columns = (owner, view.device.name, view.device.correlation, view.device.duration_ns)
+    for row, name, correlation, length in zip(*(c[kernels].tolist() for c in columns), strict=True):
         if row != NONE:
-            kind = int(operators.kind[row])
-            launches[kind][row] = launches[kind].get(row, 0) + length
+            found = measured.find(view.trace.names[name], *grid_of.get(correlation, (0, 0)))
+            launches[int(operators.kind[row])].add(row, length, found)
     rows: list[RooflineRow] = []
     flops_at_peak_s = covered_ns = 0.0
-    for kind, by_row in launches.items():
-        cost = costs[kind]
-        if cost is None:
+    for kind, launched in launches.items():
+        model = costs[kind]
+        if model is None:
             continue
-        total_ns = sum(by_row.values())
-        covered_ns += total_ns
+        cost = launched.cost(model)
+        count = len(launched.rows)
+        covered_ns += launched.total_ns
         peak = gpu.peak(cost.peak)
         if peak:
-            flops_at_peak_s += len(by_row) * cost.flops / (peak * 1e12)
-        found = _row(operators, kind, cost, len(by_row), total_ns, gpu)
-        if found is not None:
-            rows.append(found)
-    guessed = _kernel_rows(view, owner == NONE, gpu)
-    covered_ns += sum(row.total_ns for row in guessed)
-    rows = sorted((*rows, *guessed), key=lambda row: -row.total_ns)
+            flops_at_peak_s += count * cost.flops / (peak * 1e12)
+        made = _row(operators, kind, cost, count, launched.total_ns, gpu)
+        if made is not None:
+            rows.append(replace(made, confidence=MEASURED if cost is not model else HIGH))
+    others = _kernel_rows(view, owner == NONE, grid_of, gpu, measured)
+    covered_ns += sum(row.total_ns for row in others)
+    rows = sorted((*rows, *others), key=lambda row: -row.total_ns)
     all_ns = float(view.device.duration_ns[kernels].sum())
     return Roofline(
         gpu.name,
         tuple(rows),
         flops_at_peak_s / (view.whole.window_ns / 1e9),
         covered_ns / all_ns if all_ns else 0.0,
+        sum(r.total_ns for r in rows if r.confidence == MEASURED) / all_ns if all_ns else 0.0,
     )
+
+
+@dataclass
+class _Launches:
+    """The kernels of all operators of one kind."""
+
+    rows: set[int] = field(default_factory=set)
+    total_ns: int = 0
+    measured: list[Measured] = field(default_factory=list)
+    is_measured: bool = True
+
+    def add(self, row: int, length_ns: int, found: Measured | None) -> None:
+        self.rows.add(row)
+        self.total_ns += length_ns
+        self.is_measured &= found is not None
+        if found is not None:
+            self.measured.append(found)
+
+    def cost(self, model: Cost) -> Cost:
+        """Of one operator: what its kernels did, if that is known of all of them."""
+        if not self.is_measured:
+            return model
+        flops = [one.flops for one in self.measured if one.flops is not None]
+        sizes = [one.bytes for one in self.measured if one.bytes is not None]
+        whole = len(self.measured)
+        most = max(self.measured, key=lambda one: one.flops or 0.0)
+        return Measured(
+            sum(flops) / len(self.rows) if len(flops) == whole else None,
+            sum(sizes) / len(self.rows) if len(sizes) == whole else None,
+            most.peak,
+        ).cost(model)
 
 
 def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> Int64:
@@ -121,15 +163,21 @@ def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> I
     return owner
 
 
-def _kernel_rows(view: RankView, wanted: Bool, gpu: Gpu) -> list[RooflineRow]:
-    """Kernels that no operator with a model launched, by name and grid."""
+def _grids(view: RankView) -> dict[int, tuple[int, int]]:
+    """Blocks and threads of a block, by correlation."""
     grids = view.trace.detail.grids
-    grid_of = {
-        correlation: (blocks, threads)
-        for correlation, blocks, threads in zip(
-            grids.correlation.tolist(), grids.blocks.tolist(), grids.threads.tolist(), strict=True
-        )
-    }
+    sizes = zip(grids.blocks.tolist(), grids.threads.tolist(), strict=True)
+    return dict(zip(grids.correlation.tolist(), sizes, strict=True))
+
+
+def _kernel_rows(
+    view: RankView,
+    wanted: Bool,
+    grid_of: dict[int, tuple[int, int]],
+    gpu: Gpu,
+    measured: MeasuredKernels,
+) -> list[RooflineRow]:
+    """Kernels that no operator with a model launched, by name and grid."""
     kernels = view.device.take(wanted & (view.device.kind == Kind.KERNEL))
     totals: dict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
     columns = (kernels.name, kernels.correlation, kernels.duration_ns)
@@ -140,14 +188,17 @@ def _kernel_rows(view: RankView, wanted: Bool, gpu: Gpu) -> list[RooflineRow]:
             entry[0] += 1
             entry[1] += length
     rows = []
-    for (name, blocks, threads), (count, total_ns) in totals.items():
-        cost = cost_of_kernel(view.trace.names[name], blocks, threads)
+    for (number, blocks, threads), (count, total_ns) in totals.items():
+        name = view.trace.names[number]
+        guess = cost_of_kernel(name, blocks, threads)
+        found = measured.find(name, blocks, threads)
+        cost = found.cost(guess) if found else guess
         if cost is None:
             continue
-        text = short_name(view.trace.names[name])
-        row = _measured(text, f"grid {blocks} x {threads}", cost, count, total_ns, gpu)
+        text = f"grid {blocks} x {threads}"
+        row = _timed(short_name(name), text, cost, count, total_ns, gpu)
         if row is not None:
-            rows.append(replace(row, confidence="low"))
+            rows.append(replace(row, confidence=MEASURED if found else LOW))
     return rows
 
 
@@ -156,10 +207,10 @@ def _row(
 ) -> RooflineRow | None:
     operator = operators.kinds[kind]
     shapes = " ".join("x".join(map(str, shape)) for shape in operator.shapes if shape)[:80]
-    return _measured(operator.name, shapes, cost, count, total_ns, gpu)
+    return _timed(operator.name, shapes, cost, count, total_ns, gpu)
 
 
-def _measured(
+def _timed(
     name: str, shapes: str, cost: Cost, count: int, total_ns: int, gpu: Gpu
 ) -> RooflineRow | None:
     peak, memory = gpu.achievable(cost.peak), gpu.achievable("memory_gb_per_s")
@@ -180,7 +231,7 @@ def _limit(arithmetic: float, traffic: float, each_s: float, cost: Cost) -> tupl
     if max(arithmetic, traffic) < LATENCY_BELOW:
         short = each_s * 1e9 < SHORT_NS
         return LATENCY, "too short to fill the device" if short else "neither unit is busy"
-    intensity = cost.flops / cost.bytes
+    intensity = cost.flops / max(cost.bytes, 1.0)  # all of it can come from a cache
     if arithmetic >= traffic:
         return COMPUTE, f"{intensity:.0f} operations for each byte"
     return MEMORY, f"only {intensity:.1f} operations for each byte"

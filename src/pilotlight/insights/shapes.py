@@ -9,7 +9,7 @@ from pilotlight.insights.finding import Finding, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
-from pilotlight.insights.roofline import LATENCY, WRONG, Roofline, RooflineRow, roofline
+from pilotlight.insights.roofline import LATENCY, LOW, WRONG, Roofline, RooflineRow, roofline
 from pilotlight.model.hardware import Gpu, find_gpu
 from pilotlight.trace.trace import Kind
 
@@ -107,7 +107,7 @@ def below_roofline(job: Job) -> Verdict:
         row
         for row in table.rows
         if row.limit != WRONG
-        and row.confidence == "high"
+        and row.confidence != LOW
         and row.roofline_ratio < BELOW_ROOF
         and row.total_ns > ROOF_SHARE * window_ns
     ]
