@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 from tests.insights.telling import first, is_silent, simulated
 
 from pilotlight.insights.catalogue import diagnose
@@ -44,3 +47,13 @@ def test_launches_that_vary_on_their_own_are_no_imbalance() -> None:
     shape = JobShape(ranks=8, pipeline=2, micro_batches=2, layers=4, steps=8, gemm_us=200,
                      attention_us=30, kernel_jitter_ratio=0.08)  # fmt: skip
     assert is_silent("A29", *simulate(shape))
+
+
+def test_a_wait_that_the_profiler_lost_makes_no_straggler() -> None:
+    traces = simulate(JobShape(ranks=8, pipeline=4, micro_batches=4, layers=4, steps=7))
+    # Its peers seem to wait for the rank that has lost the longest wait of a step.
+    trace = traces[7]
+    spans = trace.spans
+    waits = spans.duration_ns * trace.name_mask(["SendRecv" in name for name in trace.names])
+    lost = replace(trace, spans=spans.take(np.arange(len(spans)) != waits.argmax()))
+    assert is_silent("A26", *traces[:7], lost)

@@ -72,7 +72,7 @@ def straggler(job: Job) -> Verdict:
     waits = step_waits(job, matched)
     # Lateness that other rules name is not this one's: waits for a rank in its loader count with
     # the loader.
-    deficits = _deficits(job, matched, waits + _named_idle(job, waits.shape[1]))
+    deficits = _lasting(_deficits(job, matched, waits + _named_idle(job, waits.shape[1])))
     if not waits.sum():
         return Verdict()
     means = deficits.mean(axis=1)
@@ -130,6 +130,16 @@ def _deficits(job: Job, matched: Collectives, waits: Float64) -> Float64:
             peers = [other for other in range(len(waits)) if other != column]
         found[column] = np.median(waits[peers], axis=0) - waits[column]
     return found
+
+
+def _lasting(deficits: Float64) -> Float64:
+    """The greatest value of each rank lowered to its second: what is in a single step is a spike,
+    or a wait that the profiler lost."""
+    if deficits.shape[1] <= MIN_STEPS:
+        return deficits
+    second = np.sort(deficits, axis=1)[:, -2:-1]
+    lowered: Float64 = np.minimum(deficits, second)
+    return lowered
 
 
 def _named_idle(job: Job, length: int) -> Float64:
