@@ -26,6 +26,7 @@ from pilotlight.insights import (
 from pilotlight.insights.finding import Finding, Rule, Verdict
 from pilotlight.insights.job import Job
 from pilotlight.insights.pricing import priced
+from pilotlight.insights.source_line import with_lines
 from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
 PLUGIN_GROUP = "pilotlight.insights"
@@ -125,6 +126,5 @@ def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
             not_checked.append(NotChecked(rule.identity, rule.cause, verdict.missing))
     kept = unexplained(worst_of_ranks(findings), {rule.identity: rule.explains for rule in rules})
     prices = priced(job, shown(kept))
-    return Diagnosis(
-        shown(prices.findings), tuple(not_checked), prices.joint_gain_ratio, prices.note
-    )
+    placed = with_lines(job, shown(prices.findings))
+    return Diagnosis(placed, tuple(not_checked), prices.joint_gain_ratio, prices.note)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,14 +36,15 @@ def unfused_chains(job: Job) -> Verdict:
     findings = []
     for view in job.ranks[:1]:
         chains = _chains(view)
-        total_ns = sum(ns for ns, _ in chains.values())
-        lost_ns = sum(lost for _, lost in chains.values())
+        total_ns = sum(chain.total_ns for chain in chains.values())
+        lost_ns = sum(chain.lost_ns for chain in chains.values())
         window_ns = view.whole.window_ns
         ratio, gain = total_ns / window_ns, lost_ns / window_ns
         if ratio < CHAIN_RATIO or gain < CHAIN_GAIN_RATIO:
             continue
-        worst = max(chains, key=lambda chain: chains[chain][1])
+        worst = max(chains, key=lambda names: chains[names].lost_ns)
         names = [short_name(view.trace.names[name]) for name in worst]
+        first = view.trace.names[worst[0]]
         findings.append(
             Finding(
                 rule="A13",
@@ -53,12 +55,13 @@ def unfused_chains(job: Job) -> Verdict:
                 evidence=(
                     f"chains of 2 to 15 such kernels take {percent(ratio)} of the step",
                     f"{len(chains)} different ones, the worst of {len(worst)} kernels takes"
-                    f" {percent(chains[worst][0] / window_ns)}",
+                    f" {percent(chains[worst].total_ns / window_ns)}",
                 ),
                 fix="torch.compile, a fused operator or Triton; channels_last for convolutions",
                 gain_low_ratio=gain / 2,
                 gain_high_ratio=gain,
                 confidence="low",
+                spans=longest(view.rank, first, *np.array(chains[worst].first_spans).T),
             )
         )
     return Verdict(findings)
@@ -106,9 +109,18 @@ def unfused_optimizer(job: Job) -> Verdict:
     return Verdict(findings)
 
 
-def _chains(view: RankView) -> dict[tuple[int, ...], tuple[int, int]]:
-    """By the names of a chain: what its repeats take, and what they take beyond the longest kernel
-    of each, which a fused one would still need."""
+@dataclass
+class _Chain:
+    """What the repeats of a chain take, and what they take beyond the longest kernel of each, which
+    a fused one would still need; begin and length of the first kernel of each."""
+
+    total_ns: int = 0
+    lost_ns: int = 0
+    first_spans: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _chains(view: RankView) -> dict[tuple[int, ...], _Chain]:
+    """By the names of their kernels."""
     mine = [category(name) in _CHAINED for name in view.trace.names]
     kernels = view.device.take(view.device.kind == Kind.KERNEL)
     order = np.lexsort((kernels.start_ns, kernels.lane))
@@ -125,13 +137,14 @@ def _chains(view: RankView) -> dict[tuple[int, ...], tuple[int, int]]:
     chosen = [run for run in runs if len(run) >= CHAIN_LEAST]
     names = [tuple(kernels.name[run].tolist()) for run in chosen]
     often = {name for name, count in Counter(names).items() if count >= CHAIN_REPEATS}
-    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    found: dict[tuple[int, ...], _Chain] = defaultdict(_Chain)
     for run, name in zip(chosen, names, strict=True):
         if name in often:
             lengths = kernels.duration_ns[run]
-            total, lost = found.get(name, (0, 0))
-            whole = int(lengths.sum())
-            found[name] = total + whole, lost + whole - int(lengths.max())
+            chain = found[name]
+            chain.total_ns += int(lengths.sum())
+            chain.lost_ns += int(lengths.sum() - lengths.max())
+            chain.first_spans.append((int(kernels.start_ns[run[0]]), int(lengths[0])))
     return found
 
 
