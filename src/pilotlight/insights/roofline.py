@@ -12,7 +12,7 @@ from pilotlight.insights.measured import NOT_MEASURED, MeasuredKernels
 from pilotlight.insights.rank import RankView
 from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
-from pilotlight.model.kernel_cost import cost_of_kernel
+from pilotlight.model.kernel_cost import NO_GRID, Grid, cost_of_kernel
 from pilotlight.model.measured_cost import Measured
 from pilotlight.trace.detail import Operators
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind
@@ -73,7 +73,8 @@ def roofline(
     columns = (owner, view.device.name, view.device.correlation, view.device.duration_ns)
     for row, name, correlation, length in zip(*(c[kernels].tolist() for c in columns), strict=True):
         if row != NONE:
-            found = measured.find(view.trace.names[name], *grid_of.get(correlation, (0, 0)))
+            grid = grid_of.get(correlation, NO_GRID)
+            found = measured.find(view.trace.names[name], grid.blocks, grid.threads)
             launches[int(operators.kind[row])].add(row, length, found)
     rows: list[RooflineRow] = []
     flops_at_peak_s = covered_ns = 0.0
@@ -163,39 +164,39 @@ def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> I
     return owner
 
 
-def _grids(view: RankView) -> dict[int, tuple[int, int]]:
-    """Blocks and threads of a block, by correlation."""
+def _grids(view: RankView) -> dict[int, Grid]:
+    """By correlation."""
     grids = view.trace.detail.grids
-    sizes = zip(grids.blocks.tolist(), grids.threads.tolist(), strict=True)
-    return dict(zip(grids.correlation.tolist(), sizes, strict=True))
+    along = grids.along if len(grids.along) else np.zeros(len(grids.blocks), np.int64)
+    columns = (grids.blocks.tolist(), grids.threads.tolist(), along.tolist())
+    return dict(zip(grids.correlation.tolist(), map(Grid, *columns), strict=True))
 
 
 def _kernel_rows(
     view: RankView,
     wanted: Bool,
-    grid_of: dict[int, tuple[int, int]],
+    grid_of: dict[int, Grid],
     gpu: Gpu,
     measured: MeasuredKernels,
 ) -> list[RooflineRow]:
     """Kernels that no operator with a model launched, by name and grid."""
     kernels = view.device.take(wanted & (view.device.kind == Kind.KERNEL))
-    totals: dict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
+    totals: dict[tuple[int, Grid], list[int]] = defaultdict(lambda: [0, 0])
     columns = (kernels.name, kernels.correlation, kernels.duration_ns)
     for name, correlation, length in zip(*(c.tolist() for c in columns), strict=True):
         if correlation in grid_of:
-            blocks, threads = grid_of[correlation]
-            entry = totals[name, blocks, threads]
+            entry = totals[name, grid_of[correlation]]
             entry[0] += 1
             entry[1] += length
     rows = []
-    for (number, blocks, threads), (count, total_ns) in totals.items():
+    for (number, grid), (count, total_ns) in totals.items():
         name = view.trace.names[number]
-        guess = cost_of_kernel(name, blocks, threads)
-        found = measured.find(name, blocks, threads)
+        guess = cost_of_kernel(name, grid)
+        found = measured.find(name, grid.blocks, grid.threads)
         cost = found.cost(guess) if found else guess
         if cost is None:
             continue
-        text = f"grid {blocks} x {threads}"
+        text = f"grid {grid.blocks} x {grid.threads}"
         row = _timed(short_name(name), text, cost, count, total_ns, gpu)
         if row is not None:
             rows.append(replace(row, confidence=MEASURED if found else LOW))

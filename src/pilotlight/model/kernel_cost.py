@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from pilotlight.model.cost import Cost
 
@@ -14,6 +15,13 @@ ELEMENTS_A_CHUNK = 65_536
 _ELEMENTWISE = re.compile(r"(?:vectorized|unrolled)_elementwise_kernel")
 _POINTERS = re.compile(r"(?:std::array|at::detail::Array)<char\*, (?:\(int\))?(\d+)")
 _LISTS = re.compile(r"multi_tensor_apply_kernel.*?TensorList(?:ScalarList)?Metadata<(\d+)")
+# Width of a head, and the queries and keys of a block's tile; then whether there is dropout, and
+# whether queries see earlier keys only.
+_FLASH = re.compile(
+    r"flash_(?P<way>fwd_kernel|bwd_dq_dk_dv_loop_seqk_parallel_kernel)<[\w:]*kernel_traits<"
+    r"(?:\(int\))?(?P<width>\d+), (?:\(int\))?(?P<queries>\d+), (?:\(int\))?(?P<keys>\d+),"
+    r".*?> ?>?, (?:\(bool\))?\w+, (?:\(bool\))?(?P<causal>\w+)"
+)
 _TYPES = (
     (re.compile(r"bfloat16|half|__half", re.IGNORECASE), 2, "bf16"),
     (re.compile(r"double"), 8, "fp64"),
@@ -21,12 +29,28 @@ _TYPES = (
 )
 
 
-def cost_of_kernel(name: str, blocks: int, threads: int) -> Cost | None:
+@dataclass(frozen=True)
+class Grid:
+    """`along`: blocks along the first side; 0 where that is not known."""
+
+    blocks: int
+    threads: int
+    along: int = 0
+
+
+NO_GRID = Grid(0, 0)
+
+
+def cost_of_kernel(name: str, grid: Grid) -> Cost | None:
     """None for kernels whose work their grid does not tell, such as matrix products."""
     found = next(((size, peak) for text, size, peak in _TYPES if text.search(name)), None)
+    blocks, threads = grid.blocks, grid.threads
     if found is None or blocks <= 0 or threads <= 0:
         return None
     size, peak = found
+    flash = _FLASH.search(name)
+    if flash and grid.along:
+        return _attention(flash, grid, size, peak)
     lists = _LISTS.search(name)
     if lists:
         # Each list is read; all but the gradients are written.
@@ -38,3 +62,21 @@ def cost_of_kernel(name: str, blocks: int, threads: int) -> Cost | None:
         elements = float(blocks) * threads * ELEMENTS_A_THREAD
         return Cost(elements, elements * int(pointers.group(1)) * size, peak)
     return None
+
+
+def _attention(flash: re.Match[str], grid: Grid, size: int, peak: str) -> Cost:
+    """A block has a tile of one head of one sequence; as many keys as queries are assumed, and the
+    last tile of each half full."""
+    backward = flash["way"].startswith("bwd")
+    tile = int(flash["keys" if backward else "queries"])
+    heads, length, width = grid.blocks / grid.along, (grid.along - 0.5) * tile, int(flash["width"])
+    flops = 4 * heads * length * length * width
+    if flash["causal"] in ("true", "1"):
+        flops /= 2
+    elements = 4 * heads * length * width
+    # Five products where the forward has two, and twice the tensors.
+    return (
+        Cost(2.5 * flops, 2 * elements * size, peak)
+        if backward
+        else Cost(flops, elements * size, peak)
+    )

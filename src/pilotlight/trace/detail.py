@@ -58,11 +58,13 @@ class Messages:
 
 @dataclass(frozen=True)
 class Grids:
-    """Rows of kernels: blocks of the grid, threads of a block."""
+    """Rows of kernels: blocks of the grid, threads of a block, and the blocks along the first side
+    of the grid, which may not be known."""
 
     correlation: _Int64 = field(default_factory=_none)
     blocks: _Int64 = field(default_factory=_none)
     threads: _Int64 = field(default_factory=_none)
+    along: _Int64 = field(default_factory=_none)
 
 
 @dataclass(frozen=True)

@@ -87,16 +87,18 @@ def _grids(spans: Spans, arguments: Arguments) -> Grids:
     rows = _kernels(grid, spans)
     columns = tuple(_column(key, spans, arguments, rows) for key in ("grid", "block"))
     firsts, group = _groups(*columns)
-    sizes = np.zeros((len(firsts), 2), np.int64)
+    sizes = np.zeros((len(firsts), 3), np.int64)
     for i, first in enumerate(firsts.tolist()):
         for side, column in enumerate(columns):
             number = int(column[first])
             shape = _shape(_decoded(grid.texts[number])) if number != NONE else ()
             if shape and prod(shape) < 1 << 62:
                 sizes[i, side] = prod(shape)
+                sizes[i, 2] = sizes[i, 2] or shape[0]  # the grid comes first
     usable = ((sizes[:, 0] > 0) & (sizes[:, 1] > 0))[group]
     rows, group = rows[usable], group[usable]
-    return Grids(spans.correlation[rows], sizes[group, 0], sizes[group, 1])
+    blocks, threads, along = sizes[group].T
+    return Grids(spans.correlation[rows], blocks, threads, along)
 
 
 def _messages(spans: Spans, arguments: Arguments) -> Messages:
