@@ -39,7 +39,7 @@ check: setup ## formatting, lint, types, layers, generated files
 	@sh scripts/page --check
 
 test: setup ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
+	$(BIN)/python scripts/test.py
 
 demo: setup ## record a real training job, and a simulated 8-GPU one, and show their reports
 	@sh scripts/demo $(BIN)
