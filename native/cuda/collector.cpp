@@ -29,7 +29,7 @@ constexpr uint32_t kMaxSteps = 512;  // looked at in a window
 constexpr Kind kRecords[] = {kConcurrentKernel, kMemcpy,  kMemcpyPeer, kMemset,
                              kSynchronization,  kMemory2, kOverhead};
 constexpr uint32_t kResourceEvents[] = {kModuleLoaded, kModuleUnloadStarting, kGraphNodeCreated,
-                                        kGraphNodeCloned};
+                                        kGraphNodeCloned, kContextDestroyStarting};
 
 // By value of the mark "gpu/window"; docs/gpu.md.
 enum WindowMark : int64_t {
@@ -98,7 +98,7 @@ const char* words_of(int result) noexcept {
 
 // From narrow to wide: that a client asks for less takes nothing from the others.
 uint32_t width_of(uint32_t tier) noexcept {
-  constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4};
+  constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4, 5};
   return tier < sizeof(kWidths) / sizeof(kWidths[0]) ? kWidths[tier] : 0;
 }
 
@@ -126,7 +126,8 @@ Collector& Collector::get() noexcept {
 Collector::Collector() noexcept
     : launches_(&table_),
       decoder_(&library_, &clock_, &names_, &table_, &nodes_),
-      governor_(settings_by_environment()) {
+      governor_(settings_by_environment()),
+      pc_governor_(settings_by_environment()) {
   sem_init(&wake_, 0, 0);
   sem_init(&decode_, 0, 0);
   sem_init(&finished_, 0, 0);
@@ -275,6 +276,7 @@ void Collector::release(bool teardown) noexcept {
   end_window(clock_ns(CLOCK_MONOTONIC));
   window_ = Window::kNone;
   api_->mark("gpu/window", 10, kMarkNothing);
+  set_sampling(false);
   set_records(false, false);
   if (has_graphs_) library_.disable(kGraphTrace);
   // All of them: whoever comes next would get those that are still out.
@@ -335,6 +337,28 @@ void Collector::set_records(bool on, bool nodes) noexcept {
   records_on_ = on;
 }
 
+// Before the first cycle with PC sampling, and after the last one.
+void Collector::set_sampling(bool wanted) noexcept {
+  if (wanted == notes_contexts_.load(std::memory_order_relaxed)) return;
+  bool alone = !library_.facts().samples_beside;
+  if (wanted) {
+    if (alone) set_records(false, false);
+    if (alone && has_graphs_) library_.disable(kGraphTrace);
+    sampler_.open(&library_, api_);
+  } else {
+    sampler_.close();
+    if (alone && has_graphs_) library_.enable(kGraphTrace);
+    is_sampling_ = false;
+  }
+  notes_contexts_.store(wanted, std::memory_order_release);
+}
+
+// Records and PC sampling take turns, so that whoever asked for records has them meanwhile.
+bool Collector::samples_next() const noexcept {
+  if (tier_ != kTierPc || sampler_.refused() != kSuccess) return false;
+  return !library_.facts().samples_beside || !is_sampling_;
+}
+
 void* Collector::run(void* collector) noexcept {
   pthread_setname_np(pthread_self(), "pilotlight-gpu");
   static_cast<Collector*>(collector)->loop();
@@ -388,6 +412,7 @@ void Collector::turn(int64_t now_ns) noexcept {
     if (window_ != Window::kNone) {
       end_window(now_ns);
       window_ = Window::kNone;
+      set_sampling(false);
       set_records(false, false);
       if (launches_on_) launches_.enable(&library_, false);
       launches_on_ = false;
@@ -397,21 +422,24 @@ void Collector::turn(int64_t now_ns) noexcept {
   } else if (window_ == Window::kNone || now_ns >= window_end_ns_ || tier_changed) {
     finalize_.store(false, std::memory_order_relaxed);
     end_window(now_ns);
+    set_sampling(tier_ == kTierPc);
     begin_window(next_window(), now_ns);
   }
   tell_plan();
   pthread_mutex_unlock(&lock_);
 }
 
-Collector::Window Collector::next_window() const noexcept {
+Collector::Window Collector::next_window() noexcept {
   if (!has_clock_ || tier_ == kTierLaunches) return Window::kPlain;
   if (tier_ == kTierAll) return Window::kOn;
   if (window_ == Window::kOn) return Window::kPlain;
-  return window_ == Window::kPlain && governor_.plan().quiet_ns > 0 ? Window::kQuiet : Window::kOn;
+  if (window_ == Window::kPlain && governor().plan().quiet_ns > 0) return Window::kQuiet;
+  is_sampling_ = samples_next();
+  return Window::kOn;
 }
 
 int64_t Collector::window_ns(Window window) noexcept {
-  const Plan& plan = governor_.plan();
+  const Plan& plan = governor().plan();
   if (tier_ == kTierAll || tier_ == kTierLaunches) return kSecondNs;
   int64_t length = window == Window::kOn      ? plan.on_ns
                    : window == Window::kPlain ? plan.plain_ns
@@ -425,7 +453,8 @@ int64_t Collector::window_ns(Window window) noexcept {
 }
 
 void Collector::begin_window(Window window, int64_t now_ns) noexcept {
-  bool on = window == Window::kOn;
+  bool samples = window == Window::kOn && is_sampling_;
+  bool on = window == Window::kOn && !samples;
   // Where they are asked for, from the start: CUPTI wants to know before a graph is instantiated.
   bool nodes =
       on && (tier_ == kTierNodes || tier_ == kTierAll ||
@@ -446,6 +475,12 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
                    : records_on_ ? kMarkRecords
                                  : kMarkLaunches;
     api_->mark("gpu/window", 10, mark);
+  }
+  if (samples && sampler_.start() != kSuccess) {
+    char text[128];
+    snprintf(text, sizeof(text), "no PC sampling: CUPTI refuses with %d%s", sampler_.refused(),
+             words_of(sampler_.refused()));
+    missing(text);
   }
   window_ = window;
   window_start_ns_ = clock_ns(CLOCK_MONOTONIC);
@@ -498,33 +533,39 @@ WindowFacts Collector::facts(int64_t now_ns) noexcept {
 
 void Collector::end_window(int64_t now_ns) noexcept {
   if (window_ == Window::kNone) return;
-  governor_.observe(facts(now_ns));
+  if (window_ == Window::kOn && is_sampling_) sampler_.stop();
+  governor().observe(facts(now_ns));
   if (window_ == Window::kOn) library_.flush(0);
   if (window_ == Window::kOn || tier_ == kTierAll) return;
-  const Overhead& overhead = governor_.overhead();
+  const Overhead& overhead = governor().overhead();
   if (overhead.pairs >= 3) {
-    count("gpu/overhead_ratio", overhead.ratio);
-    count("gpu/overhead_low", overhead.low);
-    count("gpu/overhead_high", overhead.high);
+    count(is_sampling_ ? "gpu/pc_overhead_ratio" : "gpu/overhead_ratio", overhead.ratio);
+    count(is_sampling_ ? "gpu/pc_overhead_low" : "gpu/overhead_low", overhead.low);
+    count(is_sampling_ ? "gpu/pc_overhead_high" : "gpu/overhead_high", overhead.high);
   }
-  count("gpu/launch_ratio", governor_.launch_ratio());
-  count("gpu/spent_ratio", governor_.spent_ratio());
+  count("gpu/launch_ratio", governor().launch_ratio());
+  count("gpu/spent_ratio", governor().spent_ratio());
 }
 
 // What is collected from now on, for clients that share it.
 void Collector::tell_plan() noexcept {
   const Plan& plan = governor_.plan();
-  double records = 0, launches = 0;
+  double records = 0, launches = 0, samples = 0;
   if (holds_.load(std::memory_order_relaxed) && window_ != Window::kNone) {
     auto cycle = static_cast<double>(plan.on_ns + plan.plain_ns + plan.quiet_ns);
     bool windows = has_clock_ && tier_ != kTierLaunches && tier_ != kTierAll;
     records = windows ? plan.duty : has_clock_ && tier_ == kTierAll ? 1 : 0;
     launches = windows ? static_cast<double>(plan.on_ns + plan.plain_ns) / cycle : 1;
     if (records_on_ && library_.facts().cannot_toggle) records = 1;
+    if (tier_ == kTierPc && sampler_.refused() == kSuccess) {
+      double turns = library_.facts().samples_beside ? 0.5 : 1;
+      samples = pc_governor_.plan().duty * turns;
+      records *= 1 - turns;
+    }
   }
-  constexpr const char* kNames[] = {"gpu/tier", "gpu/duty", "gpu/launches_duty"};
-  const double values[] = {static_cast<double>(tier_), records, launches};
-  for (uint32_t i = 0; i < 3; i++) {
+  constexpr const char* kNames[] = {"gpu/tier", "gpu/duty", "gpu/launches_duty", "gpu/pc_duty"};
+  const double values[] = {static_cast<double>(tier_), records, launches, samples};
+  for (uint32_t i = 0; i < 4; i++) {
     if (values[i] != told_[i]) count(kNames[i], values[i]);
     told_[i] = values[i];
   }
@@ -538,6 +579,8 @@ void Collector::second(int64_t now_ns) noexcept {
     library_.flush(0);
     if (has_clock_) clock_.check();
   }
+  PcCounts pc = sampler_.counts();
+  Result pc_refused = sampler_.refused();
   pthread_mutex_unlock(&lock_);
   auto of = [this](Shown which) { return counts_[which].load(std::memory_order_relaxed); };
   struct {
@@ -554,7 +597,13 @@ void Collector::second(int64_t now_ns) noexcept {
                    {"gpu/nodes_lost", nodes_.lost()},
                    {"gpu/no_buffer_left", pool_.exhausted()},
                    {"gpu/clock_jumps", clock_.jumps()},
-                   {"gpu/clock_uncertainty_ns", has_clock_ ? clock_.uncertainty_ns() : 0}};
+                   {"gpu/clock_uncertainty_ns", has_clock_ ? clock_.uncertainty_ns() : 0},
+                   {"gpu/pc_samples", pc.samples},
+                   {"gpu/pc_dropped", pc.dropped},
+                   {"gpu/pc_other_samples", pc.other},
+                   {"gpu/pc_lost", pc.lost},
+                   {"gpu/pc_contexts_out", pc.contexts_out},
+                   {"gpu/pc_refused", static_cast<uint64_t>(pc_refused)}};
   static_assert(sizeof(all) / sizeof(all[0]) <= sizeof(shown_) / sizeof(shown_[0]));
   uint32_t i = 0;
   for (const auto& one : all) {
@@ -601,6 +650,7 @@ void Collector::flush_for_exit() noexcept {
   if (holds_.load(std::memory_order_relaxed)) {
     if (window_ != Window::kNone) api_->mark("gpu/window", 10, kMarkEnded);
     library_.flush(kFlushForced);
+    sampler_.stop();
   }
   pthread_mutex_unlock(&lock_);
   int64_t hurry_ns = deadline_ns - kExitWaitNs / 3;
@@ -625,7 +675,17 @@ void Collector::finish() noexcept {
   wait_for(&finished_, kExitWaitNs);
 }
 
+void Collector::context_ends(Context context) noexcept {
+  if (!notes_contexts_.load(std::memory_order_acquire)) return;
+  // On the application's thread, inside CUPTI: if ours is inside it too, the context goes as it is.
+  timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
+  if (pthread_mutex_timedlock(&lock_, &until) != 0) return sampler_.abandon(context);
+  sampler_.forget(context);
+  pthread_mutex_unlock(&lock_);
+}
+
 void Collector::resource(uint32_t id, const ResourceData& data) noexcept {
+  if (id == kContextDestroyStarting) return context_ends(data.context);
   if (id == kModuleLoaded || id == kModuleUnloadStarting) return names_.new_epoch();
   if (data.descriptor == nullptr) return;
   const auto& graph = *static_cast<const GraphData*>(data.descriptor);
@@ -652,6 +712,9 @@ void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* d
     return self->resource(id, *static_cast<const ResourceData*>(data));
   const auto& call = *static_cast<const CallbackData*>(data);
   self->launches_.callback(domain, id, call);
+  if (__builtin_expect(self->notes_contexts_.load(std::memory_order_relaxed), 0)) {
+    self->sampler_.note(call.context);
+  }
   if (__builtin_expect(!self->finalize_.load(std::memory_order_relaxed), 1)) return;
   // Not while our thread is inside CUPTI: then the next call does it.
   if (call.site != kExit || pthread_mutex_trylock(&self->lock_) != 0) return;

@@ -17,6 +17,7 @@
 #include "cuda/kernel_names.h"
 #include "cuda/launch_table.h"
 #include "cuda/launches.h"
+#include "cuda/pc_sampler.h"
 #include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
@@ -57,6 +58,7 @@ class Collector {
   void begin_window(Window window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
   void set_records(bool on, bool nodes) noexcept;
+  void set_sampling(bool wanted) noexcept;
 
   void loop() noexcept;
   void turn(int64_t now_ns) noexcept;
@@ -67,7 +69,10 @@ class Collector {
   void flush_for_exit() noexcept;
   uint32_t wanted_tier() const noexcept;
   int64_t window_ns(Window window) noexcept;
-  Window next_window() const noexcept;
+  Window next_window() noexcept;
+  bool samples_next() const noexcept;
+  Governor& governor() noexcept { return is_sampling_ ? pc_governor_ : governor_; }
+  void context_ends(Context context) noexcept;
   WindowFacts facts(int64_t now_ns) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
   void missing(const char* reason) noexcept;
@@ -83,6 +88,8 @@ class Collector {
   Launches launches_;
   Decoder decoder_;
   Governor governor_;
+  PcSampler sampler_;
+  Governor pc_governor_;  // of the cycles with PC sampling, under the same ceiling
 
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;  // of CUPTI's state, below
   std::atomic<bool> holds_{false};
@@ -96,6 +103,8 @@ class Collector {
   bool records_on_ = false;
   bool launches_on_ = false;
   bool nodes_on_ = false;
+  bool is_sampling_ = false;  // this cycle's on window, instead of device records
+  std::atomic<bool> notes_contexts_{false};
   std::atomic<bool> saw_graph_{false};
 
   // Of the thread that decodes. The other one keeps the windows, which must not wait for the agent.
@@ -136,8 +145,8 @@ class Collector {
   uint64_t steps_before_ = 0;
   uint32_t on_windows_ = 0;
   uint64_t random_ = 1;
-  uint64_t shown_[16] = {};
-  double told_[3] = {-1, -1, -1};  // tier, and the shares of time with records and launches
+  uint64_t shown_[24] = {};
+  double told_[4] = {-1, -1, -1, 0};  // tier; time with records, launches, PC sampling
   char missing_[192] = {};
 };
 

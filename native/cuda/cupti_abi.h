@@ -18,6 +18,7 @@ enum : Result {
   kSuccess = 0,
   kInvalidParameter = 1,
   kInvalidOperation = 7,
+  kOutOfMemory = 8,
   kMaxLimitReached = 12,
   kNotCompatible = 14,
   kNotInitialized = 15,

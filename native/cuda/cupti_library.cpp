@@ -12,7 +12,8 @@
 namespace pilotlight::cupti {
 namespace {
 
-constexpr uint32_t kVersion12_9 = 28;
+constexpr uint32_t kVersion12_9 = 27;
+constexpr uint32_t kVersion12_9U1 = 28;
 constexpr uint32_t kVersion13_0 = 130000;
 constexpr uint32_t kVersion13_0U1 = 130001;
 constexpr uint32_t kVersion13_3 = 130300;
@@ -47,10 +48,12 @@ int look(dl_phdr_info* info, size_t, void* data) noexcept {
 Facts facts_of(uint32_t version) noexcept {
   Facts facts;
   facts.version = version;
-  facts.takes_no_null = version < kVersion12_9;
+  facts.takes_no_null = version < kVersion12_9U1;
   facts.cannot_toggle = version >= kVersion13_0 && version < kVersion13_0U1;
   facts.has_per_thread = version >= kVersion13_0;
   facts.has_hardware_events = version >= kVersion13_4U1;
+  // It came with 12.8 update 1, whose number 12.8 has too.
+  facts.samples_beside = version >= kVersion12_9;
   return facts;
 }
 

@@ -65,6 +65,10 @@ enum class ActivityKind : uint8_t {
   kOverhead = 6,
   kAllocation = 7,
   kFree = 8,
+  // Not work but what was sampled of a function in a window that begins then: bytes = samples,
+  // range = why it stalled, detail = offset of the instruction with most of them, correlation =
+  // CRC of its cubin.
+  kPcSamples = 9,
 };
 
 // In the flags of an Activity: its detail is not of a graph but (ns from queued to submitted) << 32

@@ -2,8 +2,10 @@
 // headers of whatever version is on the include path. Compiling it is the test.
 #include <cuda.h>
 #include <cupti.h>
+#include <cupti_pcsampling.h>
 
 #include "cuda/cupti_abi.h"
+#include "cuda/pc_sampling_abi.h"
 
 namespace ours = pilotlight::cupti;
 
@@ -138,6 +140,8 @@ static_assert(int(ours::kModuleLoaded) == CUPTI_CBID_RESOURCE_MODULE_LOADED);
 static_assert(int(ours::kModuleUnloadStarting) == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
 static_assert(int(ours::kMultipleSubscribers) == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
 static_assert(int(ours::kInsufficientPrivileges) == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
+static_assert(int(ours::kOutOfMemory) == CUPTI_ERROR_OUT_OF_MEMORY);
+static_assert(int(ours::kContextDestroyStarting) == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
 static_assert(int(ours::kMaxLimitReached) == CUPTI_ERROR_MAX_LIMIT_REACHED);
 static_assert(int(ours::kDriver) == CUPTI_CB_DOMAIN_DRIVER_API);
 static_assert(int(ours::kRuntime) == CUPTI_CB_DOMAIN_RUNTIME_API);
@@ -163,6 +167,48 @@ static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020 == 41);
 static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020 == 51);
 static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020 == 131);
 static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020 == 165);
+
+SAME(PcRecord, struct_bytes, CUpti_PCSamplingPCData, size);
+SAME(PcRecord, cubin_crc, CUpti_PCSamplingPCData, cubinCrc);
+SAME(PcRecord, offset, CUpti_PCSamplingPCData, pcOffset);
+SAME(PcRecord, function, CUpti_PCSamplingPCData, functionName);
+SAME(PcRecord, reasons, CUpti_PCSamplingPCData, stallReasonCount);
+SAME(PcRecord, stalls, CUpti_PCSamplingPCData, stallReason);
+static_assert(ours::pc_record_bytes(CUPTI_API_VERSION) == sizeof(CUpti_PCSamplingPCData));
+SAME(StallSamples, reason, CUpti_PCSamplingStallReason, pcSamplingStallReasonIndex);
+SAME(StallSamples, samples, CUpti_PCSamplingStallReason, samples);
+static_assert(sizeof(ours::StallSamples) == sizeof(CUpti_PCSamplingStallReason));
+SAME(PcData, most_records, CUpti_PCSamplingData, collectNumPcs);
+SAME(PcData, total_samples, CUpti_PCSamplingData, totalSamples);
+SAME(PcData, dropped_samples, CUpti_PCSamplingData, droppedSamples);
+SAME(PcData, records, CUpti_PCSamplingData, totalNumPcs);
+SAME(PcData, left, CUpti_PCSamplingData, remainingNumPcs);
+SAME(PcData, first, CUpti_PCSamplingData, pPcData);
+SAME(PcData, other_samples, CUpti_PCSamplingData, nonUsrKernelsTotalSamples);
+static_assert(ours::pc_data_bytes(CUPTI_API_VERSION) == sizeof(CUpti_PCSamplingData));
+SAME(PcSetting, attribute, CUpti_PCSamplingConfigurationInfo, attributeType);
+SAME(PcSetting, status, CUpti_PCSamplingConfigurationInfo, attributeStatus);
+SAME(PcSetting, value, CUpti_PCSamplingConfigurationInfo, attributeData);
+static_assert(sizeof(ours::PcSetting) == sizeof(CUpti_PCSamplingConfigurationInfo));
+SAME(PcConfigureParams, count, CUpti_PCSamplingConfigurationInfoParams, numAttributes);
+SAME(PcGetDataParams, data, CUpti_PCSamplingGetDataParams, pcSamplingData);
+SAME(PcCountReasonsParams, count, CUpti_PCSamplingGetNumStallReasonsParams, numStallReasons);
+SAME(PcGetReasonsParams, indices, CUpti_PCSamplingGetStallReasonsParams, stallReasonIndex);
+SAME(PcGetReasonsParams, names, CUpti_PCSamplingGetStallReasonsParams, stallReasons);
+static_assert(sizeof(ours::PcConfigureParams) == CUpti_PCSamplingConfigurationInfoParamsSize);
+static_assert(sizeof(ours::PcContextParams) == CUpti_PCSamplingEnableParamsSize);
+static_assert(sizeof(ours::PcContextParams) == CUpti_PCSamplingStartParamsSize);
+static_assert(sizeof(ours::PcGetDataParams) == CUpti_PCSamplingGetDataParamsSize);
+static_assert(sizeof(ours::PcCountReasonsParams) == CUpti_PCSamplingGetNumStallReasonsParamsSize);
+static_assert(sizeof(ours::PcGetReasonsParams) == CUpti_PCSamplingGetStallReasonsParamsSize);
+static_assert(ours::kStallReasonNameBytes == CUPTI_STALL_REASON_STRING_SIZE);
+static_assert(int(ours::kPcContinuous) == CUPTI_PC_SAMPLING_COLLECTION_MODE_CONTINUOUS);
+#define PC_ATTRIBUTE(name) CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_##name
+static_assert(int(ours::kPcStallReasons) == PC_ATTRIBUTE(STALL_REASON));
+static_assert(int(ours::kPcHardwareBufferBytes) == PC_ATTRIBUTE(HARDWARE_BUFFER_SIZE));
+static_assert(int(ours::kPcCollectionMode) == PC_ATTRIBUTE(COLLECTION_MODE));
+static_assert(int(ours::kPcStartStopControl) == PC_ATTRIBUTE(ENABLE_START_STOP_CONTROL));
+static_assert(int(ours::kPcDataBuffer) == PC_ATTRIBUTE(SAMPLING_DATA_BUFFER));
 
 #if CUPTI_API_VERSION >= 130300
 static_assert(sizeof(ours::SubscriberParams) == CUpti_SubscriberParams_STRUCT_SIZE);

@@ -20,6 +20,26 @@ _CUPTI = (
     "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
     "/usr/local/cuda/lib64/libcupti.so",
 )
+_UNRESTRICT = (
+    "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
+    "/etc/modprobe.d/nvidia-profiling.conf, rebuild the initramfs, reboot; or give the "
+    "job CAP_PERFMON (driver 565 and later) or CAP_SYS_ADMIN"
+)
+# What CUPTI's results mean, of those that say more than that something failed.
+_RESULTS = {
+    8: "no memory for it",
+    14: "not beside what else is collected",
+    27: "not on this device",
+    33: "not on this vGPU",
+    35: f"NVreg_RestrictProfilingToAdminUsers -> {_UNRESTRICT}",
+    40: "not on this vGPU",
+    41: "not under confidential computing",
+    42: "not on a CMP card",
+    43: "not on this MIG device",
+    45: "not under WSL",
+    47: "not under MPS",
+    999: "its libcupti lacks functions of PC sampling, or failed for an unknown reason",
+}
 # Hold the hardware counters of every GPU before Hopper while they run.
 _COUNTER_HOLDERS = ("nv-hostengine", "dcgm-exporter")
 
@@ -84,15 +104,18 @@ def missing_for(method: Method, facts: Facts) -> list[Missing]:
             Missing(
                 "NVreg_RestrictProfilingToAdminUsers is 1 (RmProfilingAdminOnly), and the process "
                 "has neither CAP_SYS_ADMIN nor CAP_PERFMON",
-                "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
-                "/etc/modprobe.d/nvidia-profiling.conf, rebuild the initramfs, reboot; or give the "
-                "job CAP_PERFMON (driver 565 and later) or CAP_SYS_ADMIN",
+                _UNRESTRICT,
             )
         )
     if method.takes_counters and facts.holders:
         what = f"{', '.join(facts.holders)} may hold the hardware counters (GPUs before Hopper)"
         found.append(Missing(what, "dcgmi profile --pause, and --resume afterwards"))
     return found
+
+
+def reason_of(result: int) -> str:
+    """Why CUPTI refused, by its own number."""
+    return _RESULTS.get(result, f"error {result}")
 
 
 def is_restricted(parameters: str) -> bool:

@@ -16,10 +16,11 @@ class Tier(IntEnum):
     NODES = 3
     OFF = 4
     ALL = 5
+    PC = 6  # records, and PC sampling in every other window
 
 
 # What a client may ask for, from narrow to wide. All of them stay within the job's ceiling.
-ASKED = {"launches": Tier.LAUNCHES, "records": Tier.RECORDS, "nodes": Tier.NODES}
+ASKED = {"launches": Tier.LAUNCHES, "records": Tier.RECORDS, "nodes": Tier.NODES, "pc": Tier.PC}
 _NAMES = {tier: tier.name.lower() for tier in Tier} | {Tier.DEFAULT: "records"}
 
 
@@ -29,6 +30,16 @@ class TierRequest:
 
     client: str
     tier: Tier
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """PC sampling of a process: its share of time, and all samples so far."""
+
+    ratio: float
+    samples: int
+    dropped: int
+    refused: int  # by CUPTI, with this number; 0: it is not
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Coverage:
     spent_ratio: float | None
     overhead_low: float | None
     overhead_high: float | None
+    sampling: Sampling | None
 
 
 def widest(requests: Iterable[TierRequest]) -> Tier:
@@ -69,6 +81,16 @@ def coverage_of(
         spent_ratio=counters.get("spent_ratio"),
         overhead_low=counters.get("overhead_low"),
         overhead_high=counters.get("overhead_high"),
+        sampling=_sampling_of(counters) if tier == Tier.PC else None,
+    )
+
+
+def _sampling_of(counters: Mapping[str, float]) -> Sampling:
+    return Sampling(
+        ratio=counters.get("pc_duty", 0.0),
+        samples=int(counters.get("pc_samples", 0)),
+        dropped=int(counters.get("pc_dropped", 0)),
+        refused=int(counters.get("pc_refused", 0)),
     )
 
 

@@ -11,10 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.building import building
 from tests.e2e.conftest import Job, end_agent
+
+from pilotlight.client import Client
+from pilotlight.errors import AgentError
 
 ROOT = Path(__file__).parents[2]
 SIM = ROOT / "native" / "tests" / "gpu_sim"
@@ -62,6 +66,21 @@ class GpuJob(Job):
         order = table["time_ns"].argsort(kind="stable")
         values, names = table["value"].tolist(), self.names("marks")
         return [values[row] for row in order.tolist() if names[row] == name]
+
+
+def wait_for_gpu(holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The agent's status as soon as that holds for what a process collects of its GPUs."""
+    end_s = time.monotonic() + 60
+    while time.monotonic() < end_s:
+        try:
+            with Client() as client:
+                status = client.ask("status")
+        except AgentError:  # not up yet
+            status = {"processes": []}
+        if any(p["gpu"] and holds(p["gpu"]) for p in status["processes"]):
+            return status
+        time.sleep(0.1)
+    raise AssertionError("no process came to collect that")
 
 
 RunGpuJob = Callable[..., GpuJob]

@@ -7,17 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.conftest import end_agent
-from tests.gpu.conftest import NEWEST_V1, SIM
+from tests.gpu.conftest import NEWEST_V1, SIM, wait_for_gpu
 
-from pilotlight.client import Client
-from pilotlight.errors import AgentError
 from pilotlight.subscribe import subscribe
 
 _PILOTLIGHT = (sys.executable, "-m", "pilotlight")
@@ -63,22 +60,13 @@ def running(simulator: Path, world: Path, tmp_path: Path) -> Iterator[str]:
     end_agent(world / "run")
 
 
-def wait_for_gpu(tier: str) -> dict[str, Any]:
+def wait_for_tier(tier: str) -> dict[str, Any]:
     """What the agent says when a process collects that much."""
-    for _ in range(200):
-        try:
-            with Client() as client:
-                status = client.ask("status")
-        except AgentError:  # not up yet
-            status = {"processes": []}
-        if any(p["gpu"] and p["gpu"]["tier"] == tier for p in status["processes"]):
-            return status
-        time.sleep(0.1)
-    raise AssertionError(f"no process came to collect {tier}")
+    return wait_for_gpu(lambda gpu: gpu["tier"] == tier)
 
 
 def test_the_widest_of_several_requests_counts_until_that_client_leaves(running: str) -> None:
-    before = wait_for_gpu("records")
+    before = wait_for_tier("records")
     assert before["jobs"][0]["gpu"] == {
         "tier": "records",
         "asked": [{"client": "recording", "tier": "records"}],
@@ -87,7 +75,7 @@ def test_the_widest_of_several_requests_counts_until_that_client_leaves(running:
         subscribe(("coverage",), running, "nodes") as wide,
         subscribe(("coverage",), running, "launches") as narrow,
     ):
-        shared = wait_for_gpu("nodes")
+        shared = wait_for_tier("nodes")
         asked = {one["tier"] for one in shared["jobs"][0]["gpu"]["asked"]}
         assert asked == {"records", "nodes", "launches"}
         # Who asked for less is told what there is, too.
@@ -95,11 +83,11 @@ def test_the_widest_of_several_requests_counts_until_that_client_leaves(running:
             message = next(m for m in client if m["rows"] and m["rows"][0]["tier"] == "nodes")
             (row,) = message["rows"]
             assert 0 < row["records_ratio"] < 1 and row["launches_ratio"] == 1
-    wait_for_gpu("records")
+    wait_for_tier("records")
 
 
 def test_capture_asks_for_more_and_says_its_coverage(running: str) -> None:
-    wait_for_gpu("records")
+    wait_for_tier("records")
     done = subprocess.run(
         [
             sys.executable,
@@ -124,26 +112,26 @@ def test_capture_asks_for_more_and_says_its_coverage(running: str) -> None:
 
 
 def test_a_capture_ends_with_its_job(running: str, world: Path) -> None:
-    (process,) = wait_for_gpu("records")["processes"]
+    (process,) = wait_for_tier("records")["processes"]
     capture = subprocess.Popen(
         [*_PILOTLIGHT, "capture", running, "--gpu", "nodes", "--seconds", "600", "--json"],
         stdout=subprocess.PIPE,
         text=True,
     )
-    wait_for_gpu("nodes")
+    wait_for_tier("nodes")
     os.kill(process["pid"], signal.SIGTERM)
     out, _ = capture.communicate(timeout=60)
     assert json.loads(out)["job"] == running
 
 
 def test_hardware_sampling_is_refused_by_the_name_of_what_is_missing(running: str) -> None:
-    wait_for_gpu("records")
+    wait_for_tier("records")
     done = subprocess.run(
-        [*_PILOTLIGHT, "capture", running, "--gpu", "pc"],
+        [*_PILOTLIGHT, "capture", running, "--gpu", "pm"],
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode != 0
-    assert "PC sampling of process" in done.stderr and "no NVIDIA driver" in done.stderr
+    assert "PM sampling of process" in done.stderr and "cuptiPmSamplingEnable" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -85,7 +85,7 @@ def test_a_wrong_offset_does_not_pass(tmp_path: Path) -> None:
     folders = [headers(requirement) for requirement in (*VERSIONS["12.9"], _CRT)]
     done = subprocess.run(
         [
-            *(compiler, "-std=c++17", "-fsyntax-only", f"-I{tmp_path}"),
+            *(compiler, "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", f"-I{ROOT / 'native'}"),
             *(f"-I{folder}" for folder in folders),
             str(ROOT / "native" / "tests" / "cupti_abi_check.cpp"),
         ],

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,7 @@ std::atomic<uint64_t> launches{0}, kernel_ns{0}, calls{0}, profiler_ns{0};
 std::atomic<bool> initialized{false};
 std::mutex setup;
 std::vector<Device*> devices;
+std::set<void*> live_contexts;
 thread_local Context* current = nullptr;
 thread_local uint32_t outer_correlation = 0;
 
@@ -121,7 +123,7 @@ class Api {
     calls.fetch_add(1, std::memory_order_relaxed);
     if (h != nullptr && h->in_callback()) illegal("a CUDA call inside a CUPTI callback");
     // A driver call inside a runtime call has the same number.
-    call_ = {domain, id, function, symbol, outer_correlation, 0};
+    call_ = {domain, id, function, symbol, outer_correlation, 0, current};
     is_outer_ = outer_correlation == 0;
     if (is_outer_) outer_correlation = call_.correlation = ++correlations;
     tell(h, false);
@@ -191,6 +193,24 @@ int check(Stream* stream) {
   if (!stream->alive) return kInvalidHandle;
   if (lost_after() != 0 && launches.load() >= lost_after()) return kLaunchFailed;
   return kSuccess;
+}
+
+// Tells of it after it began to live, and before it ends.
+void context_begins(Context* context) {
+  {
+    std::lock_guard<std::mutex> lock(setup);
+    live_contexts.insert(context);
+  }
+  const Hooks* h = hooks.load(std::memory_order_acquire);
+  if (h != nullptr) h->resource(1, context);
+}
+
+void context_ends(Context* context) {
+  const Hooks* h = hooks.load(std::memory_order_acquire);
+  if (h != nullptr) h->resource(2, context);
+  std::lock_guard<std::mutex> lock(setup);
+  live_contexts.erase(context);
+  context->alive = false;
 }
 
 void wait_for_room(Stream* stream) {
@@ -291,6 +311,14 @@ void gpu_sim_stats(Stats* stats) {
 
 void gpu_sim_spent(uint64_t ns) { profiler_ns.fetch_add(ns, std::memory_order_relaxed); }
 
+bool gpu_sim_context(void* context, uint32_t* uid, uint32_t* device) {
+  std::lock_guard<std::mutex> lock(setup);
+  if (live_contexts.count(context) == 0) return false;
+  *uid = static_cast<Context*>(context)->uid;
+  *device = static_cast<Context*>(context)->device->index;
+  return true;
+}
+
 uint64_t gpu_sim_node_id(void* node) { return static_cast<Node*>(node)->id; }
 
 int cuInit(unsigned) {
@@ -340,15 +368,12 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   if (device < 0 || size_t(device) >= devices.size()) return kInvalidValue;
   devices[size_t(device)]->primary.alive = true;
   *context = &devices[size_t(device)]->primary;
-  const Hooks* h = hooks.load(std::memory_order_acquire);
-  if (h != nullptr) h->resource(1, *context);
+  context_begins(&devices[size_t(device)]->primary);
   return kSuccess;
 }
 
 int cuDevicePrimaryCtxReset_v2(int device) {
-  const Hooks* h = hooks.load(std::memory_order_acquire);
-  if (h != nullptr) h->resource(2, &devices[size_t(device)]->primary);
-  devices[size_t(device)]->primary.alive = false;
+  context_ends(&devices[size_t(device)]->primary);
   devices[size_t(device)]->primary.uid = ++contexts;
   return kSuccess;
 }
@@ -357,20 +382,19 @@ int cuCtxCreate_v2(void** context, unsigned, int device) {
   if (!initialized) return kNotInitialized;
   current = new Context{++contexts, devices[size_t(device)], true};
   *context = current;
-  const Hooks* h = hooks.load(std::memory_order_acquire);
-  if (h != nullptr) h->resource(1, *context);
+  context_begins(current);
   return kSuccess;
 }
 
 int cuCtxDestroy_v2(void* context) {
-  const Hooks* h = hooks.load(std::memory_order_acquire);
-  if (h != nullptr) h->resource(2, context);
-  static_cast<Context*>(context)->alive = false;
+  context_ends(static_cast<Context*>(context));
   if (current == context) current = nullptr;
   return kSuccess;
 }
 
 int cuCtxSetCurrent(void* context) {
+  const Hooks* h = hooks.load(std::memory_order_acquire);
+  if (h != nullptr && h->in_callback()) illegal("a CUDA call inside a CUPTI callback");
   current = static_cast<Context*>(context);
   return kSuccess;
 }

@@ -3,6 +3,8 @@
 // SIM_VERSION is CUPTI_API_VERSION: 18 (11.8), 22 (12.4), 28 (12.9), 130000 (13.0), 130001 (13.0
 // update 1), 130100, 130401 (13.4). What the versions export and how long their records are differs
 // as in reality.
+#include "cupti_sim.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +17,6 @@
 #include <set>
 
 #include "cuda/cupti_abi.h"
-#include "sim.h"
 
 namespace abi = pilotlight::cupti;
 using gpu_sim::Call;
@@ -414,6 +415,7 @@ void on_call(Call* call, bool is_exit) {
   data.symbol = call->symbol;
   data.correlation_data = &call->correlation_data;
   data.correlation = call->correlation;
+  data.context = call->context;
   for (Client& client : clients) {
     if (client.enabled[call->domain][call->id].load(std::memory_order_acquire) == 0) continue;
     Calling calling(kApi);
@@ -456,6 +458,7 @@ void on_work(const Work* given) {
 
 void on_device_work(const Work* work) {
   on_work(work);
+  if (work->kind == gpu_sim::kKernel) gpu_sim::pc_sampling_sees(*work);
   static std::atomic<uint64_t> kernels{0};
   if (work->kind != gpu_sim::kKernel || !has_trap("overhead") || ++kernels % 100 != 0) return;
   Work own = *work;
@@ -485,6 +488,7 @@ void on_resource(uint32_t id, void* context) {
     Calling calling(kResource);
     client.callback(client.user, abi::kResource, id, &data);
   }
+  if (id == abi::kContextDestroyStarting) gpu_sim::pc_sampling_context_ends(context);
 }
 
 bool in_callback() { return inside != kNowhere; }
@@ -557,6 +561,9 @@ abi::Result enable_kind(Client* client, uint32_t kind, bool on) {
   if (kind >= kKinds || (size_of(kind) == 0 && kind != abi::kOverhead)) return abi::kInvalidKind;
   if (client->request == nullptr && client->request2 == nullptr) return abi::kUnknown;
   if (inside == kBufferCallback) illegal("an activity switched inside a buffer callback");
+  if (on && kVersion < 27 && kind == abi::kConcurrentKernel && gpu_sim::pc_sampling_on()) {
+    return abi::kNotCompatible;
+  }
   if (on && has_trap("no_kernels") && kind == abi::kConcurrentKernel) return abi::kNotCompatible;
   if (!on && kVersion == 130000 && kind == abi::kConcurrentKernel && client->kinds[kind] != 0) {
     illegal("13.0 GA deadlocks when kernel records are disabled");
@@ -587,6 +594,17 @@ abi::Result next(uint8_t* buffer, size_t valid, abi::Activity** record) {
 }
 
 }  // namespace
+
+namespace gpu_sim {
+
+void check_caller(const char* function) {
+  check_process();
+  if (inside == kBufferCallback) illegal(function);
+}
+
+bool kernel_records_on() { return kernels_on.load() > 0; }
+
+}  // namespace gpu_sim
 
 extern "C" {
 

@@ -57,6 +57,7 @@ struct Call {
   const char* symbol;
   uint32_t correlation;
   uint64_t correlation_data;
+  void* context;
 };
 
 struct GraphEvent {
@@ -92,6 +93,8 @@ void gpu_sim_attach(const gpu_sim::Hooks* hooks);
 uint64_t gpu_sim_now();
 void gpu_sim_stats(gpu_sim::Stats* stats);
 uint64_t gpu_sim_node_id(void* node);
+// False: there is no such context, or it has ended.
+bool gpu_sim_context(void* context, uint32_t* uid, uint32_t* device);
 // Time of a launching thread that went into profiling.
 void gpu_sim_spent(uint64_t ns);
 }

@@ -49,6 +49,7 @@ class Capture:
         "pilotlight capture my-job --json | jq .processes",
         "pilotlight capture my-job --steps 3 --ranks all --collector https://host:7777",
         "pilotlight capture my-job --gpu nodes --seconds 10    more of its GPUs, in its recording",
+        "pilotlight capture my-job --gpu pc --seconds 30    why its kernels stall",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -68,7 +69,8 @@ class Capture:
             "--gpu",
             choices=GPU_KINDS,
             help="no trace, but for --seconds more of the GPUs in the job's recording: launches, "
-            "records, nodes of graphs; pc, pm (hardware sampling) and range need permission",
+            "records, nodes of graphs; pc (why kernels stall) needs permission; pm and range are "
+            "checked, but not there yet",
         )
         parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="a new folder")
         parser.add_argument(

@@ -134,6 +134,7 @@ class ActivityKind(IntEnum):
     OVERHEAD = 6
     ALLOCATION = 7
     FREE = 8
+    PC_SAMPLES = 9  # no work: docs/gpu.md
 
 
 class TrackKind(IntEnum):

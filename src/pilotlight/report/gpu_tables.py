@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu
+from pilotlight.report.stalls import FunctionStalls, described
 from pilotlight.report.titled import titled
 
 _ROWS = 12
@@ -21,6 +22,7 @@ def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) 
     if not gpu.processes:
         return
     _print_work(gpu, console)
+    print_stalls(gpu.stalls, console)
     table = _table("GPU", ("rank", "gpu", "busy", "seen", "launches", "costs", "of it launches"))
     for one in gpu.processes[:_PROCESSES]:
         _add(
@@ -65,6 +67,18 @@ def _print_work(gpu: GpuWork, console: Console) -> None:
     more = len(gpu.work) - _ROWS + gpu.work_left_out
     if more > 0:
         console.print(Text(f"and {units.count(more)} more, see --json", style="dim"))
+    console.print()
+
+
+def print_stalls(functions: Sequence[FunctionStalls], console: Console) -> None:
+    if not functions:
+        return
+    table = _table("Why kernels stall (PC samples)", ("of all", "samples", "kernel", "why"), wide=2)
+    for one in functions[:_ROWS]:
+        _add(table, units.share(one.ratio), units.count(one.samples), one.function, described(one))
+    _print(table, console)
+    if len(functions) > _ROWS:
+        console.print(Text(f"and {len(functions) - _ROWS} more, see --json", style="dim"))
     console.print()
 
 

@@ -12,6 +12,7 @@ from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, gpu_windo
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import ActivityKind, MarkKind
 from pilotlight.report.intervals import merge, overlap
+from pilotlight.report.stalls import STALLS_LISTED, FunctionStalls, stalls_of
 
 WORK_LISTED = 500
 _BUSY = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET, ActivityKind.GRAPH)
@@ -24,6 +25,9 @@ LOSSES = {
     "gpu/names_shared": "kernels under a shared name, there were too many",
     "gpu/nodes_lost": "graph nodes without a known origin, there were too many",
     "gpu/clock_jumps": "jumps of the clock",
+    "gpu/pc_dropped": "PC samples for which the device had no room",
+    "gpu/pc_lost": "PC samples that found no room in the ring",
+    "gpu/pc_contexts_out": "contexts without PC samples, beside another of their GPU",
 }
 
 
@@ -69,10 +73,12 @@ class GpuWork:
     processes: tuple[ProcessGpu, ...]
     work: tuple[WorkTime, ...]
     work_left_out: int
+    stalls: tuple[FunctionStalls, ...]  # by PC samples; the most sampled
 
 
 def gpu_work_of(recording: Recording) -> GpuWork:
     activities, launches = recording.detail("activities"), recording.detail("launches")
+    activities = activities.where(activities["kind"] != ActivityKind.PC_SAMPLES)
     windows = {one.process: one for one in gpu_windows(recording)}
     missing = _missing(recording)
     # Where launches were lost, they do not tell the share of the windows.
@@ -101,7 +107,12 @@ def gpu_work_of(recording: Recording) -> GpuWork:
             )
         )
     work = _work(recording, activities, weight)
-    return GpuWork(tuple(processes), work[:WORK_LISTED], max(0, len(work) - WORK_LISTED))
+    return GpuWork(
+        processes=tuple(processes),
+        work=work[:WORK_LISTED],
+        work_left_out=max(0, len(work) - WORK_LISTED),
+        stalls=stalls_of(recording)[:STALLS_LISTED],
+    )
 
 
 def _process(

@@ -1,0 +1,20 @@
+// native/tests/gpu_sim/cupti_sim.h: what the parts of the simulated CUPTI share.
+#pragma once
+
+#include <stdint.h>
+
+#include "cuda/cupti_abi.h"
+#include "sim.h"
+
+namespace gpu_sim {
+
+// Ends the process in a forked child, and inside a buffer callback, where nothing may be called.
+void check_caller(const char* function);
+bool kernel_records_on();
+
+// Of PC sampling.
+bool pc_sampling_on();
+void pc_sampling_sees(const Work& kernel);
+void pc_sampling_context_ends(void* context);
+
+}  // namespace gpu_sim
