@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections import deque
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +12,7 @@ from pilotlight.errors import AgentError, NotFound
 from pilotlight.runtime import Runtime, runtime
 
 LINE_BYTES = 1 << 20
+_MOST_TOLD = 1000
 NO_AGENT = "no agent is running; start a job with `pilotlight run -- COMMAND` or `pilotlight agent`"
 
 
@@ -22,6 +24,7 @@ class Client:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout_s)
         self._received = bytearray()
+        self._told: deque[dict[str, Any]] = deque()
         try:
             self._socket.connect(str((place or runtime()).client_socket))
         except OSError as error:
@@ -43,14 +46,21 @@ class Client:
             self._socket.sendall(line)
         except OSError as error:
             raise AgentError(f"the agent hung up: {error.strerror or error}") from None
-        answer = self.next_line()
-        if answer.get("ok") is not True:
+        # What was subscribed to may come before the answer: it waits for `next_line`.
+        while "ok" not in (answer := self._read_line()):
+            self._told.append(answer)
+            if len(self._told) > _MOST_TOLD:
+                raise AgentError(f"the agent sent {_MOST_TOLD} lines and no answer to `{want}`")
+        if answer["ok"] is not True:
             kind = NotFound if answer.get("not_found") else AgentError
             raise kind(str(answer.get("error", "the agent refused without a reason")))
         return answer
 
     def next_line(self) -> dict[str, Any]:
         """The next object that the agent sends; AgentError when it hangs up or is silent."""
+        return self._told.popleft() if self._told else self._read_line()
+
+    def _read_line(self) -> dict[str, Any]:
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)

