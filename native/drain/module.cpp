@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "drain/launched.h"
 #include "drain/parts.h"
 #include "drain/reader.h"
 #include "drain/tables.h"
@@ -282,6 +283,39 @@ nb::bytes py_step_parts(const nb::bytes& start_ns, const nb::bytes& duration_ns,
   return nb::bytes(sums.data(), sums.size() * sizeof(int64_t));
 }
 
+nb::tuple py_launched_sums(const nb::bytes& stack, const nb::bytes& range, const nb::bytes& name,
+                           const nb::bytes& kind, const nb::bytes& start_ns,
+                           const nb::bytes& duration_ns, int64_t window_ns, size_t most) {
+  const size_t count = kind.size();
+  const size_t ids_size = count * sizeof(uint32_t), times_size = count * sizeof(int64_t);
+  if (stack.size() != ids_size || range.size() != ids_size || name.size() != ids_size ||
+      start_ns.size() != times_size || duration_ns.size() != times_size || window_ns <= 0) {
+    throw nb::value_error("columns are not as long as each other, or the window is empty");
+  }
+  // Copies: bytes need not lie where numbers may.
+  const auto ids = [count](const nb::bytes& column) {
+    std::vector<uint32_t> made(count);
+    if (count != 0) std::memcpy(made.data(), column.c_str(), column.size());
+    return made;
+  };
+  const std::vector<uint32_t> stacks = ids(stack), ranges = ids(range), names = ids(name);
+  const Intervals times = intervals_of(start_ns, duration_ns);
+  const Activities activities = {stacks.data(),
+                                 ranges.data(),
+                                 names.data(),
+                                 reinterpret_cast<const uint8_t*>(kind.c_str()),
+                                 times.start_ns.data(),
+                                 times.duration_ns.data(),
+                                 count};
+  int64_t left_out_ns = 0;
+  std::vector<int64_t> rows;
+  {
+    nb::gil_scoped_release released;
+    rows = launched_sums(activities, window_ns, most, &left_out_ns);
+  }
+  return nb::make_tuple(nb::bytes(rows.data(), rows.size() * sizeof(int64_t)), left_out_ns);
+}
+
 nb::list read_stacks(int pid, const nb::bytes& python) {
   PythonInfo info;
   if (python.size() != sizeof(info)) throw SegmentError("not a description of a Python");
@@ -303,6 +337,9 @@ NB_MODULE(_drain, m) {
   m.def("step_parts", &py_step_parts, nb::arg("start_ns"), nb::arg("duration_ns"),
         nb::arg("category"), nb::arg("step_start_ns"), nb::arg("step_duration_ns"),
         nb::arg("categories"));
+  m.def("launched_sums", &py_launched_sums, nb::arg("stack"), nb::arg("range"), nb::arg("name"),
+        nb::arg("kind"), nb::arg("start_ns"), nb::arg("duration_ns"), nb::arg("window_ns"),
+        nb::arg("most"));
   nb::class_<PyReader>(m, "Reader")
       .def(nb::init<int, uint32_t, uint64_t>(), nb::arg("fd"), nb::arg("process"), nb::arg("epoch"))
       .def_prop_ro("pid", [](PyReader& r) { return r.reader().header().pid; })

@@ -88,3 +88,16 @@ def step_parts(
 ) -> bytes:
     """For each step `categories` sums (int64) of the intervals within it. Time that several cover
     goes to the lowest category; categories beyond the number are left out."""
+
+def launched_sums(
+    stack: bytes,
+    range: bytes,
+    name: bytes,
+    kind: bytes,
+    start_ns: bytes,
+    duration_ns: bytes,
+    window_ns: int,
+    most: int,
+) -> tuple[bytes, int]:
+    """Columns of activities to rows of 8 int64 (begin of the window, stack, range, name, kind,
+    count, total ns, longest ns), and the ns of what is beyond `most` rows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from tests.store.conftest import JOB, WINDOWS
@@ -121,6 +123,51 @@ def test_stacks_of_one_rank_are_a_part_of_all(reader: Reader) -> None:
         for rank in range(8)
     ]
     assert sum(of_ranks) == whole and min(of_ranks) > 0
+
+
+def test_device_time_stands_below_the_code_that_launched_it(reader: Reader) -> None:
+    found = queries.device_stacks(reader, "train-7b", hour())
+    (frames,) = (one.frames for one in found if one.frames[-1].startswith("nvjet_tst_192x192"))
+    assert frames[:2] == ("train.py:main", "train.py:train") and frames[-2] == "attn"
+    assert {one.state for one in found} == {"kernel"}
+    whole = sum(one.total_ns for one in found)
+    by_rank = [
+        sum(one.total_ns for one in queries.device_stacks(reader, "train-7b", hour(), rank=rank))
+        for rank in range(8)
+    ]
+    assert sum(by_rank) == whole
+
+
+def test_kernels_stand_alone_where_no_agent_told_their_launch(filled: Store) -> None:
+    now_ns = time.time_ns()
+    row = {"tenant": "old", "job": "old", "attempt": 0, "node": "n", "rank": 0, "kind": 5}
+    row |= {"time_ns": now_ns, "state": 1, "name": 7, "count": 2, "total_ns": 30, "min_ns": 10}
+    filled.insert_rows("windows", [{**row, "max_ns": 20}, {**row, "state": 4, "max_ns": 20}])
+    name = {"tenant": "old", "id": 7, "kind": 1, "text": "gemm", "seen_ns": now_ns}
+    filled.insert_rows("names", [name])
+    for span in (hour(), Span(now_ns - 10**9, now_ns + 10**9)):
+        (found,) = queries.device_stacks(Reader(filled, "old"), "old", span)
+        assert (found.frames, found.state, found.total_ns) == (("gemm",), "kernel", 30)
+
+
+@pytest.mark.parametrize("length_s", [3_600, 3 * 3_600])
+def test_phases_and_what_none_covers_are_the_steps(reader: Reader, length_s: int) -> None:
+    found = queries.phases(reader, "train-7b", last(length_s * 10**9))
+    assert set(found.phases_ns) == {"forward", "backward", "optimizer", "data", "other"}
+    sums = {name: sum(values) for name, values in found.phases_ns.items()}
+    assert sums["backward"] > sums["forward"] > sums["optimizer"] > sums["data"] > 0
+    assert sum(sums.values()) >= sum(found.total_ns) > 0
+    assert queries.phases(reader, "nothing", hour()).time_ns == []
+
+
+def test_the_doctor_is_told_the_worst_first_and_only_what_was_seen_last(filled: Store) -> None:
+    row = {"tenant": "ill", "agent": "a", "node": "n", "detail": "", "fix": "do", "seen_ns": 5}
+    rows = [{"what": "clock", "state": "ok"}, {"what": "disk", "state": "broken"}]
+    filled.insert_rows("doctor", [{**row, "what": "gone", "state": "broken", "seen_ns": 4}])
+    filled.insert_rows("doctor", [{**row, **each} for each in rows])
+    found = queries.doctor(Reader(filled, "ill"))
+    assert [(one.what, one.state) for one in found] == [("disk", "broken"), ("clock", "ok")]
+    assert {one.agent for one in queries.doctor(Reader(filled, "other"))} == {"sim-train-7b-0"}
 
 
 def test_collectives_tell_waiting_from_moving(reader: Reader) -> None:

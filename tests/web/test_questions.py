@@ -90,6 +90,33 @@ def test_any_counter_is_a_map_too(client: TestClient, columns: int) -> None:
     assert cells_of(client, "counter:nothing").size == 0
 
 
+def test_ranks_stand_under_the_roof_of_their_gpu(client: TestClient) -> None:
+    found = client.get("/api/roofline", params={"job": LLAMA}).json()
+    assert found["gpu"] == found["peaks"][0]["gpu"] == "H100-SXM"
+    assert [point["rank"] for point in found["points"]] == list(range(8))
+    for point in found["points"]:
+        # Below the roof of the datasheet, and where the counters put it.
+        assert point["flops"] == pytest.approx(point["tensor_ratio"] * 989.5e12)
+        assert point["bytes"] == pytest.approx(point["memory_ratio"] * 3350e9)
+        assert 0 < point["tensor_ratio"] < 0.6 and point["limit"] == "latency"
+    limits = {kernel["category"]: kernel["limit"] for kernel in found["kernels"]}
+    assert limits["gemm"] == "compute" and limits["norm"] == "memory"
+    assert found["missing"] == ""
+
+
+def test_a_roof_that_is_not_known_is_said_to_be(client: TestClient, collector: Collector) -> None:
+    now_ns = time.time_ns()
+    row = {"tenant": "default", "attempt": 0, "cluster": "c", "node": "n", "started_ns": now_ns}
+    job = {"job": "plain", "updated_ns": now_ns, "ended_ns": 0, "state": "running"}
+    rest = {"exit_code": 0, "signal": 0, "launcher": "", "world_size": 1, "command": "python"}
+    collector.store.insert_rows("jobs", [{**row, **job, **rest, "facts": "{}"}])
+    found = client.get("/api/roofline?job=plain").json()
+    assert found["points"] == found["peaks"] == found["kernels"] == []
+    assert "is not known" in found["missing"]
+    named = client.get("/api/roofline?job=plain&gpu=H100-SXM").json()
+    assert named["peaks"][0]["gpu"] == "H100-SXM" and "Hopper" in named["missing"]
+
+
 def test_attempts_say_what_they_changed(client: TestClient, collector: Collector) -> None:
     again = fleet.FleetJob("vit-pretrain", ranks_per_node=2, first_node=2, attempt=1)
     fleet.send(collector, replace(again, command="python train.py --lr 2e-4"), 2)

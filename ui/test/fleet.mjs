@@ -26,7 +26,7 @@ export default async function ({ address, options, open, accessible, everyView, 
   assert.match(page.url(), /rank=5/);
   await page.getByRole("link", { name: "show me: the code" }).focus();
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: /Python stacks of rank 5/ }).waitFor();
+  await page.getByRole("heading", { name: /Stacks of rank 5/ }).waitFor();
   await drawn(page, ".flame canvas");
   await accessible(page, "flame graph of a job");
   await page.keyboard.press("/");
@@ -40,11 +40,24 @@ export default async function ({ address, options, open, accessible, everyView, 
   await page.waitForTimeout(300);
   const second = await open();
   await second.goto(page.url());
-  await second.getByRole("heading", { name: /Python stacks of rank 5/ }).waitFor();
+  await second.getByRole("heading", { name: /Stacks of rank 5/ }).waitFor();
   assert.equal(await second.locator("[data-search]").inputValue(), "dataloader");
   await second.context().close();
 
-  const views = ["#/", "#/job/llama-8b-sft", "#/job/llama-8b-sft/kernels", "#/job/llama-8b-sft/collectives", "#/job/llama-8b-sft/counters", "#/job/llama-8b-sft/facts", "#/compare?before=llama-8b-sft&after=llama-8b-sft", "#/compare", "#/captures", "#/agents", "#/nothing", `#/job/${encodeURIComponent(evil)}`];
+  const views = ["#/", "#/job/llama-8b-sft", "#/job/llama-8b-sft/kernels", "#/job/llama-8b-sft/flame?weight=device", "#/job/llama-8b-sft/flame?rank=5&against=1", "#/job/llama-8b-sft/roofline", "#/job/llama-8b-sft/collectives", "#/job/llama-8b-sft/counters", "#/job/llama-8b-sft/facts", "#/compare?before=llama-8b-sft&after=llama-8b-sft", "#/compare", "#/captures", "#/agents", "#/nothing", `#/job/${encodeURIComponent(evil)}`];
+  const told = await open();
+  await told.goto(`${address}#/job/llama-8b-sft/flame?weight=device&q=flash_bwd`);
+  await told.getByText(/found in \d+.*% of the time/).waitFor();
+  await told.goto(`${address}#/job/llama-8b-sft/roofline`);
+  await told.getByText(/rank 0.*on node0000/).waitFor();
+  await told.getByText(/no shapes/).waitFor();
+  await told.goto(`${address}#/job/llama-8b-sft`);
+  await told.getByRole("img", { name: /data loading .*forward .*backward .*optimizer/ }).waitFor();
+  await told.goto(`${address}#/agents`);
+  await told.getByRole("cell", { name: /ptrace_scope is 2/ }).first().waitFor();
+  await told.getByRole("cell", { name: "1 limited" }).first().waitFor();
+  await told.context().close();
+
   const sized = await open();
   await sized.goto(address);
   await sized.getByRole("heading", { level: 1, name: /jobs running/ }).waitFor();

@@ -98,6 +98,9 @@ class StepParts:
             known = self._known if start_ns >= self._complete_from_ns else 0
             if not known:
                 parts = [0] * len(PARTS)
+            # Of fast steps not every collective is told: none told is not none waited for.
+            if first == last:
+                known &= ~WAIT_KNOWN
             rows.append([step, start_ns, duration_ns, *parts, wait_ns, known])
             self._last_end_ns = max(self._last_end_ns, start_ns + duration_ns)
         self._drop_before(until_ns)

@@ -294,7 +294,7 @@ class Service:
         for job in self.jobs.open.values():
             job.recorder.devices.add(news.values, news.events, news.windows)
         if self.shipping is not None:
-            self.shipping.devices(news.windows, news.events)
+            self.shipping.devices(news.windows, news.events, self.board.models)
         if news.values and self.clients.wants("devices", None):
             self.clients.publish("devices", None, [self.board.status(now_ns)])
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pilotlight.agent.job import Job
+from pilotlight.agent.launched import OTHER, Launched
 from pilotlight.agent.parts import StepParts
 from pilotlight.agent.process import Process
 from pilotlight.agent.recorder import Taken
@@ -14,12 +15,11 @@ from pilotlight.agent.tables import Columns, Tables, numbers
 from pilotlight.recording.schema import WINDOW_NS, WindowKind
 from pilotlight.ship.definitions import Definitions, text_id, values
 from pilotlight.ship.envelope import Value
-from pilotlight.ship.wire import NAME, STACK
+from pilotlight.ship.wire import LAUNCHED, NAME, STACK
 
 MOST_NAMES = 64
 """Of a kind, a process and a window; the time of the rest is added up as `(other)`."""
 
-_OTHER = "(other)"
 _BYTES_WAITING = 8 << 20
 
 Rows = list[list[Value]]
@@ -58,6 +58,7 @@ class ProcessShipment:
         self.process = process
         self.definitions = Definitions()
         self.parts = StepParts(self.definitions)
+        self.launched = Launched()
         self.traffic: dict[tuple[int, int, int], _Traffic] = {}
         self.gauges: dict[tuple[int, int], _Gauge] = {}
         self.last_step = -1
@@ -77,11 +78,14 @@ class ProcessShipment:
         self._dropped = self.process.dropped
         self.how = self.process.end(now_ns).how
         self.ended_ns = now_ns
+        self.launched.close()
 
     def add(self, taken: Taken) -> None:
         self.definitions.learn(taken.detail)
         self.definitions.learn(taken.windows)
         self.parts.add(taken.detail)
+        if "activities" in taken.detail:
+            self.launched.add(taken.detail["activities"][1])
         if "collectives" in taken.detail:
             self._collectives(taken.detail["collectives"][1])
         if "counters" in taken.detail:
@@ -160,6 +164,21 @@ class JobShipment:
                 one.last_step_ns = max(one.last_step_ns, row[1] + row[2])
                 made.steps.append([index, row[0], row[1] + to_realtime_ns, *row[2:]])
             self._take_traffic(made, index, one, to_realtime_ns)
+            launched = one.launched.take(until_ns, one.definitions, MOST_NAMES)
+            for time_ns, kind, text, sums in launched:
+                made.windows.append(
+                    [
+                        index,
+                        _aligned(time_ns + to_realtime_ns),
+                        LAUNCHED,
+                        kind,
+                        made.name(STACK, text),
+                        sums.count,
+                        sums.total_ns,
+                        0,
+                        sums.longest_ns,
+                    ]
+                )
         for part in merge_sums(self.waiting):
             if "windows" in part:
                 self._take_windows(made, part["windows"][1], to_realtime_ns)
@@ -242,7 +261,7 @@ class JobShipment:
                         time_ns,
                         kind,
                         state,
-                        made.name(STACK if kind == WindowKind.SAMPLE else NAME, _OTHER),
+                        made.name(STACK if kind == WindowKind.SAMPLE else NAME, OTHER),
                         sum(row[2] for row in rest_rows),
                         sum(row[3] for row in rest_rows),
                         min(row[4] for row in rest_rows),

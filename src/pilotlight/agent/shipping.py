@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pilotlight import __version__
 from pilotlight.agent.bringing import bring
+from pilotlight.agent.checkup import Checkup
 from pilotlight.agent.counters.rows import WindowRow
 from pilotlight.agent.counters.source import Event
 from pilotlight.agent.governor import Governor
@@ -70,6 +71,8 @@ class Shipping:
         self._left_by_a_killed = self._unsent()
         self._device_windows: list[WindowRow] = []
         self._device_events: list[tuple[int, Event]] = []
+        self._models: Mapping[str, str] = {}
+        self._checkup = Checkup(now_ns)
         self.problems: dict[str, int] = {}
         self.sender.start()
         self.requests.start()
@@ -98,13 +101,20 @@ class Shipping:
         if shipment is not None and process.index in shipment.processes:
             shipment.processes[process.index].end(now_ns)
 
-    def devices(self, windows: Sequence[WindowRow], events: Sequence[tuple[int, Event]]) -> None:
-        """What the node's counters said."""
+    def devices(
+        self,
+        windows: Sequence[WindowRow],
+        events: Sequence[tuple[int, Event]],
+        models: Mapping[str, str],
+    ) -> None:
+        """What the node's counters said; `models` by device."""
+        self._models = models
         self._device_windows = [*self._device_windows, *windows][-_MOST_COUNTERS:]
         self._device_events = [*self._device_events, *events][-_MOST_EVENTS:]
 
     def tick(self, jobs: Iterable[Job], clock: ClockPair, governor: Governor, now_ns: int) -> None:
         """Once a second."""
+        self._checkup.tick(now_ns)
         open_jobs = list(jobs)
         if now_ns < (self._due_ns if open_jobs else self._idle_due_ns):
             return
@@ -118,6 +128,9 @@ class Shipping:
         self._shipments.pop(job.name, None)
 
     def stop(self, jobs: Iterable[Job], clock: ClockPair, governor: Governor, now_ns: int) -> None:
+        for shipment in self._shipments.values():
+            for one in shipment.processes.values():
+                one.launched.close()
         self._seal([(job, False) for job in jobs], clock, governor, now_ns)
         self.requests.stop()
         self.sender.stop(3.0)
@@ -167,6 +180,8 @@ class Shipping:
             beyond = len(tables["steps"]) - _MOST_STEPS
             del tables["steps"][_MOST_STEPS:]
             losses.append(_loss(jobs[0][0].name, "steps beyond a batch", beyond, clock.realtime_ns))
+        for place in places:
+            place["gpu_name"] = self._models.get(f"gpu{place['gpu']}", "")[:200]
         self._take_devices(places, tables, to_realtime_ns)
         tables["names"] = self._untold(texts, now_ns)
         self._put(places, facts, losses, tables, governor, now_ns + to_realtime_ns)
@@ -203,6 +218,8 @@ class Shipping:
                 "spool_bytes": self.outbox.size_bytes,
                 "batches_lost": lost.batches,
                 "rows_lost": lost.rows,
+                "gpus": [model[:200] for _, model in sorted(self._models.items())][:1024],
+                **self._checked(),
             },
         }
         rows = sum(map(len, tables.values()))
@@ -211,6 +228,11 @@ class Shipping:
         except OSError as error:
             self._note(f"outbox: {error.strerror or error}")
         self.sender.wake()
+
+    def _checked(self) -> dict[str, object]:
+        """What the doctor says is sent when it was asked anew; the collector keeps the latest."""
+        found = self._checkup.take()
+        return {} if found is None else {"doctor": found}
 
     def _take_devices(
         self,

@@ -145,6 +145,22 @@ QUESTIONS = (
         lambda reader, r: queries.stacks(reader, _job(r), span_of(r), _rank(r), _limit(r, 2000)),
     ),
     Question(
+        "/v1/device-stacks",
+        "device time by the code that launched it",
+        ("job", "rank", "limit", *_SPAN),
+        list[queries.StackTime],
+        lambda reader, r: queries.device_stacks(
+            reader, _job(r), span_of(r), _rank(r), _limit(r, 2000)
+        ),
+    ),
+    Question(
+        "/v1/phases",
+        "what the steps are made of, over time, as adapters of frameworks tell it",
+        ("job", "points", *_SPAN),
+        queries.Phases,
+        lambda reader, r: queries.phases(reader, _job(r), span_of(r), _points(r)),
+    ),
+    Question(
         "/v1/collectives",
         "collective operations by time",
         ("job", "limit", *_SPAN),
@@ -195,6 +211,13 @@ QUESTIONS = (
         ("limit",),
         list[queries.AgentRow],
         lambda reader, r: queries.agents(reader, _limit(r, 2000)),
+    ),
+    Question(
+        "/v1/doctor",
+        "what the doctor says of the agents' nodes, the worst first",
+        ("limit",),
+        list[queries.DoctorRow],
+        lambda reader, r: queries.doctor(reader, _limit(r, _MOST)),
     ),
     Question(
         "/v1/nodes",

@@ -40,6 +40,10 @@ WAIT_KNOWN = 1 << 15
 NAME, STACK = 1, 2
 """names.kind; the text of a stack has a line a frame, the outermost first."""
 
+LAUNCHED = 7
+"""windows.kind beside those of a recording: device time by launch; the name is a stack that ends in
+the innermost range, if there was one, and the kernel; the state is the kind of the activity."""
+
 
 def _table(name: str, columns: str) -> Table:
     pairs = (column.split() for column in columns.split(","))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from pilotlight.ship.envelope import Value, seal
-from pilotlight.ship.wire import NAME, PARTS, PROTOCOL, STACK, WAIT_KNOWN
+from pilotlight.ship.wire import LAUNCHED, NAME, PARTS, PROTOCOL, STACK, WAIT_KNOWN
 
 WINDOW_NS = 10_000_000_000
 _VARIANTS = 4
@@ -32,6 +32,22 @@ _STACKS = (
     "train.py:main\ntrain.py:train\ntorch/utils/data/dataloader.py:__next__",
 )
 _RANGES = ("forward", "backward", "optimizer", "data")
+_PHASE = 3
+_LAUNCHED_NS = 60_000_000_000
+_CHECK = ("what", "state", "detail", "fix")
+# Which of the stacks launches a kernel, and in which module.
+_LAUNCHES = ((0, "attn"), (0, "attn"), (0, "mlp"), (1, ""), (0, "mlp"), (0, "norm"), (2, ""))
+_DOCTOR = (
+    ("GPU kernels and copies", "ok", "recorded through libcupti.so.13", ""),
+    ("counters: nvml", "ok", "NVIDIA H100 80GB HBM3, driver 580.65", ""),
+    ("clock", "ok", "tsc: about 10 ns a timestamp", ""),
+)
+_DOCTOR_LIMITED = (
+    "stacks of a hung process",
+    "limited",
+    "ptrace_scope is 2: only the job's own sampler sees its stacks",
+    "as root: sysctl kernel.yama.ptrace_scope=1",
+)
 
 
 @dataclass(frozen=True)
@@ -132,6 +148,7 @@ class SimulatedAgent:
                 "cpu_ratio": 0.004,
                 "rss_bytes": 60 << 20,
                 "gpus": ["NVIDIA H100 80GB HBM3"] * job.ranks_per_node,
+                **self._doctor(),
             },
         }
         tables = {
@@ -173,11 +190,21 @@ class SimulatedAgent:
             "facts": {"torch": "2.13.0", "cuda": "13.0"},
         }
 
+    def _doctor(self) -> dict[str, object]:
+        """As a real agent it tells once, and again after an hour; on the last node one check is not
+        as it should be."""
+        if self.sequence % 360 != 1:
+            return {}
+        is_last = self.node == self.job.nodes - 1
+        checks = (*_DOCTOR, *((_DOCTOR_LIMITED,) if is_last else ()))
+        return {"doctor": [dict(zip(_CHECK, check, strict=True)) for check in checks]}
+
     def _names(self) -> list[list[Value]]:
         layers = range(_VARIANTS)
         known = [(NAME, _variant(name, layer)) for name, _ in _KERNELS for layer in layers]
         known += [(NAME, name) for name in (*_RANGES, "all_reduce")]
         known += [(STACK, _variant(text, layer)) for text in _STACKS for layer in layers]
+        known += [(STACK, _launch(number)) for number in range(len(_KERNELS))]
         new = [(kind, text) for kind, text in known if _id(text) not in self._told]
         self._told.update(_id(text) for _, text in new)
         return [[_id(text), kind, text] for kind, text in new]
@@ -267,7 +294,13 @@ def _windows(
         total = int(sum(row[2] for row in rows) * share * noise.uniform(0.99, 1.01))
         mean = total // count
         longest = int(mean * noise.uniform(1.01, 1.3))
-        found.append([place, time_ns, _RANGE, 0, _id(name), count, total, mean, longest])
+        found.append([place, time_ns, _RANGE, _PHASE, _id(name), count, total, mean, longest])
+    if time_ns % _LAUNCHED_NS == 0:
+        times = _LAUNCHED_NS // WINDOW_NS
+        for number, (_, share) in enumerate(_KERNELS):
+            total, calls = int(times * compute * share), 10 * _VARIANTS * times * count
+            row = [place, time_ns, LAUNCHED, 1, _id(_launch(number)), calls]
+            found.append([*row, total, 0, 3 * total // calls])
     for text, share in zip(_STACKS, (0.3, 0.45, 0.1, 0.05), strict=True):
         for layer in range(_VARIANTS):
             samples = int(WINDOW_NS / 10**7 * share / _VARIANTS * noise.uniform(0.8, 1.2)) + 1
@@ -302,6 +335,8 @@ def _counters(
         "gpu.sm_clock_mhz": 1980.0 - 795.0 * throttled,
         "gpu.memory_used_bytes": float(62 << 30),
         "gpu.throttle_ratio": throttled,
+        "gpu.tensor_active_ratio": min(1.0, 0.55 * busy * (1 + 0.05 * own.random())),
+        "gpu.dram_active_ratio": min(1.0, 0.4 * busy * (1 + 0.05 * own.random())),
     }
     return [
         [place, place, time_ns, name, 10, 10 * value, value, value, value]
@@ -315,6 +350,13 @@ def _share(fault: FleetFault, rank: int, time_ns: int) -> float:
         return 0.0
     begin, end = max(time_ns, fault.from_ns), min(time_ns + WINDOW_NS, fault.to_ns)
     return max(0.0, (end - begin) / WINDOW_NS)
+
+
+@lru_cache
+def _launch(number: int) -> str:
+    """The stack that ends in a kernel: frames, module, kernel."""
+    stack, module = _LAUNCHES[number]
+    return "\n".join(filter(None, (_STACKS[stack], module, _KERNELS[number][0])))
 
 
 def _variant(text: str, layer: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ Int = Annotated[int, Meta(ge=-_INT, le=_INT)]
 Count = Annotated[int, Meta(ge=0, le=_INT)]
 Small = Annotated[int, Meta(ge=-1, le=(1 << 31) - 1)]
 Label = Annotated[str, Meta(max_length=200)]
+Line = Annotated[str, Meta(max_length=500)]
 Text = Annotated[str, Meta(max_length=16_384)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -72,6 +73,15 @@ class JobFacts(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
 
 
+class DoctorCheck(msgspec.Struct, frozen=True):
+    """A line of what `pilotlight doctor` says of the agent's node."""
+
+    what: Label
+    state: Literal["ok", "limited", "broken"]
+    detail: Line = ""
+    fix: Line = ""
+
+
 class AgentFacts(msgspec.Struct, frozen=True):
     cpu_ratio: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
     rss_bytes: Count = 0
@@ -80,6 +90,7 @@ class AgentFacts(msgspec.Struct, frozen=True):
     rows_lost: Count = 0
     records_dropped: Count = 0
     gpus: Annotated[list[Label], Meta(max_length=1024)] = []
+    doctor: Annotated[list[DoctorCheck], Meta(max_length=256)] = []
 
 
 class Loss(msgspec.Struct, frozen=True):

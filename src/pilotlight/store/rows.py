@@ -10,7 +10,7 @@ import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
 from pilotlight.ship.wire import PARTS
-from pilotlight.store.batch import Batch, corrected
+from pilotlight.store.batch import Batch, DoctorCheck, corrected
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +118,7 @@ def _described(batches: Sequence[Batch], losses: list[dict[str, object]]) -> dic
         "jobs": {},
         "ranks": {},
         "agents": {},
+        "doctor": {},
         "names": {},
     }
     for batch in batches:
@@ -130,6 +131,8 @@ def _described(batches: Sequence[Batch], losses: list[dict[str, object]]) -> dic
         if batch.skipped:
             rows["losses"].append(_loss(batch, "tables of a newer agent", len(batch.skipped)))
         latest["agents"][batch.tenant, header.agent] = _agent(batch)
+        for check in header.facts.doctor:
+            latest["doctor"][batch.tenant, header.agent, check.what] = _doctor(batch, check)
         for job in header.jobs:
             latest["jobs"][batch.tenant, job.job, job.attempt, header.node] = _job(batch, job)
         for place in header.places:
@@ -223,6 +226,19 @@ def _agent(batch: Batch) -> dict[str, object]:
         "rows_lost": facts.rows_lost,
         "records_dropped": facts.records_dropped,
         "gpus": list(facts.gpus),
+    }
+
+
+def _doctor(batch: Batch, check: DoctorCheck) -> dict[str, object]:
+    return {
+        "tenant": batch.tenant,
+        "agent": batch.header.agent,
+        "node": batch.header.node,
+        "what": check.what,
+        "state": check.state,
+        "detail": check.detail,
+        "fix": check.fix,
+        "seen_ns": batch.received_ns,
     }
 
 

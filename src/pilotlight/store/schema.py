@@ -352,6 +352,18 @@ _LIST = (
         keep_days=30,
     ),
     StoredTable(
+        "doctor",
+        _columns(
+            "tenant id, agent id, node id, what text, state id, detail text, fix text, seen_ns time"
+        ),
+        ("tenant", "agent", "what"),
+        engine="ReplacingMergeTree",
+        version="seen_ns",
+        time="seen_ns",
+        partition="",
+        keep_days=30,
+    ),
+    StoredTable(
         "losses",
         _columns(f"{_WHO}, node id, agent id, time_ns time, what id, count count"),
         ("tenant", "job", "time_ns", "node", "what"),

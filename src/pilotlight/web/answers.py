@@ -193,6 +193,45 @@ class Roofline(Struct, frozen=True):
     missing: str = ""
 
 
+class RankPoint(Struct, frozen=True):
+    """Where a rank's GPU stands under its roof, by the activity of its units: `flops` and `bytes`
+    are a second; ratios are of what the units could do at the datasheet's clock."""
+
+    rank: int
+    node: str
+    gpu: int
+    tensor_ratio: float
+    memory_ratio: float
+    flops: float
+    bytes: float
+    limit: str
+
+
+class KernelKind(Struct, frozen=True):
+    """A kernel with what limits kernels of its kind as a rule, told by its name alone."""
+
+    name: str
+    category: str
+    limit: str
+    count: int
+    total_ns: int
+    ratio: float
+
+
+class JobRoofline(Struct, frozen=True):
+    """Of a running job, without shapes. `missing`: why there are no points, or no roof. `captures`
+    have the detail that a roofline by operators needs."""
+
+    gpu: str
+    peaks: list[Peak]
+    points: list[RankPoint]
+    kernels: list[KernelKind]
+    kinds_ns: dict[str, int]
+    captures: list[CaptureRow]
+    missing: str
+    is_partial: bool
+
+
 class GpuNow(Struct, frozen=True):
     """Means of the last minutes; None where nothing was measured."""
 

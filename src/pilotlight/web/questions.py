@@ -23,6 +23,7 @@ from pilotlight.web.jobs import job_page
 from pilotlight.web.kept import Kept
 from pilotlight.web.progress import capture_detail
 from pilotlight.web.reply import number, optional_number, protected
+from pilotlight.web.running_roof import job_roofline
 from pilotlight.web.table import MEDIA_TYPE
 
 _KEPT = Kept()
@@ -93,6 +94,13 @@ QUESTIONS = (
             number(r, "last", 1),
             number(r, "columns", 500),
         ),
+    ),
+    Question(
+        "/api/roofline",
+        "a running job under the roof of its GPUs, from counters and the names of kernels",
+        ("job", "gpu", "since", "from_ns", "to_ns"),
+        answers.JobRoofline,
+        lambda reader, r: job_roofline(reader, text(r, "job"), _span(r), text(r, "gpu", "")),
     ),
     Question(
         "/api/capture",

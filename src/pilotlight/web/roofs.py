@@ -10,7 +10,7 @@ from pilotlight.insights.roofline import Roofline, roofline
 from pilotlight.model.hardware import Gpu, find_gpu, gpus
 from pilotlight.web import answers
 
-OTHERS = ("A100-80-SXM", "H100-SXM", "H200", "B200", "MI300X")
+OTHERS = ("A100-80-SXM", "H100-SXM", "H200-SXM", "B200", "MI300X")
 _TYPES = ("bf16", "fp16", "tf32", "fp32")
 
 
@@ -27,16 +27,19 @@ def roofline_answer(view: RankView, gpu_name: str | None) -> answers.Roofline:
 def answer_of(found: Roofline, gpu: Gpu) -> answers.Roofline:
     names = answers.RooflineRow.__struct_fields__
     rows = [asdict(row) for row in found.rows]
-    peaks = [_peak(gpu)] + [
-        _peak(gpus()[name]) for name in OTHERS if name in gpus() and name != gpu.name
-    ]
     return answers.Roofline(
         gpu=found.gpu,
         mfu_ratio=found.mfu_ratio,
         covered_ratio=found.covered_ratio,
         rows=[answers.RooflineRow(**{name: row[name] for name in names}) for row in rows],
-        peaks=[peak for peak in peaks if peak.flops and peak.bytes],
+        peaks=peaks_of(gpu),
     )
+
+
+def peaks_of(gpu: Gpu) -> list[answers.Peak]:
+    """Its own first."""
+    found = [_peak(gpu)] + [_peak(gpus()[name]) for name in OTHERS if name != gpu.name]
+    return [peak for peak in found if peak.flops and peak.bytes]
 
 
 def _peak(gpu: Gpu) -> answers.Peak:

@@ -112,7 +112,14 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
     for (let rank = Math.ceil(shown.top / rankStep) * rankStep; rank < shown.bottom; rank += rankStep) context.fillText(String(rank), LEFT - 6, y(rank + 0.5));
     context.textAlign = "center";
     const step = niceStep(shown.last - shown.first, width / 130);
-    for (let tick = Math.ceil(shown.first / step) * step; tick <= shown.last; tick += step) context.fillText(`step ${Math.round(tick).toLocaleString("en")}`, Math.min(Math.max(x(tick), LEFT + 24), width - 34), height - 10);
+    let free = LEFT;
+    for (let tick = Math.ceil(shown.first / step) * step; tick <= shown.last; tick += step) {
+      const label = `step ${Math.round(tick).toLocaleString("en")}`, half = context.measureText(label).width / 2;
+      const middle = Math.min(Math.max(x(tick), LEFT + half), width - half - 4);
+      if (middle - half < free) continue;
+      context.fillText(label, middle, height - 10);
+      free = middle + half + 12;
+    }
   });
 
   const valueAt = (rank: number, step: number): number => {

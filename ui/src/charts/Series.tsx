@@ -3,7 +3,8 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { colour, onThemeChange } from "../look/colours";
 
-export interface Line { label: string; colour: string; values: (number | null)[]; fill?: boolean; width?: number }
+// `own` is what the legend tells where `values` are on top of others.
+export interface Line { label: string; colour: string; values: (number | null)[]; own?: (number | null)[]; fill?: boolean; width?: number }
 export interface Mark { time_ns: number; text: string; isLoud: boolean }
 interface Properties { time_ns: number[]; lines: Line[]; height?: number; text(value: number): string; label: string; onZoom?: (fromNs: number, toNs: number) => void; marks?: Mark[]; from_ns?: number; to_ns?: number; min?: number | null; max?: number | null }
 
@@ -31,7 +32,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
           ...lines.map((line) => ({
             label: line.label, stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
-            ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, value: number | null) => (value === null ? "–" : text(value)),
+            ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = line.own && place !== null ? line.own[place] ?? null : drawn; return value === null ? "–" : text(value); },
           })),
         ],
         ...(marks.length ? { padding: [26, null, null, null] as [number, null, null, null] } : {}),
@@ -90,5 +91,5 @@ export function utc(seconds: number, step: number, withDay: boolean): string {
 export function stacked(lines: Line[]): Line[] {
   const sums = lines.map((line) => line.values.slice());
   for (let i = 1; i < sums.length; i++) sums[i] = sums[i]!.map((value, k) => (value ?? 0) + (sums[i - 1]![k] ?? 0));
-  return lines.map((line, i) => ({ ...line, values: sums[i]!, fill: true, width: 0 })).reverse();
+  return lines.map((line, i) => ({ ...line, own: line.values, values: sums[i]!, fill: true, width: 0 })).reverse();
 }

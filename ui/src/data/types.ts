@@ -140,6 +140,16 @@ export interface Difference {
   after_ns: number;
 }
 
+export interface DoctorRow {
+  agent: string;
+  node: string;
+  what: string;
+  state: string;
+  detail: string;
+  fix: string;
+  seen_ns: number;
+}
+
 export interface Event {
   time_ns: number;
   kind: string;
@@ -303,6 +313,17 @@ export interface JobDetail {
   currency?: string;
 }
 
+export interface JobRoofline {
+  gpu: string;
+  peaks: Peak[];
+  points: RankPoint[];
+  kernels: KernelKind[];
+  kinds_ns: Record<string, number>;
+  captures: CaptureRow[];
+  missing: string;
+  is_partial: boolean;
+}
+
 export interface JobRow {
   job: string;
   cluster: string;
@@ -332,6 +353,15 @@ export interface Kernel {
   count: number;
   total_ns: number;
   median_ns: number;
+}
+
+export interface KernelKind {
+  name: string;
+  category: string;
+  limit: string;
+  count: number;
+  total_ns: number;
+  ratio: number;
 }
 
 export interface Node {
@@ -378,6 +408,13 @@ export interface Peak {
   bytes: number;
 }
 
+export interface Phases {
+  period_ns: number;
+  time_ns: number[];
+  total_ns: number[];
+  phases_ns: Record<string, number[]>;
+}
+
 export interface Place {
   rank: number;
   name: string;
@@ -404,6 +441,17 @@ export interface Rank {
   last_ns: number;
   parts: Parts | null;
   steps: Step[];
+}
+
+export interface RankPoint {
+  rank: number;
+  node: string;
+  gpu: number;
+  tensor_ratio: number;
+  memory_ratio: number;
+  flops: number;
+  bytes: number;
+  limit: string;
 }
 
 export interface RankRow {

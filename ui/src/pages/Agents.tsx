@@ -2,17 +2,48 @@
 import { useState } from "preact/hooks";
 import { remember, useAddress, write } from "../data/address";
 import { useData, useNews } from "../data/load";
-import type { AgentRow } from "../data/types";
+import type { AgentRow, DoctorRow } from "../data/types";
 import { ago, clock, count, duration, plural, share, size } from "../look/format";
 import { Empty, Failed, Search, Table, Waiting } from "../parts/parts";
 
 const lostOf = (row: AgentRow): string =>
   ([[row.records_dropped, "records"], [row.rows_lost, "rows"], [row.batches_lost, "batches"]] as const).filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`).join(", ") || "nothing";
 
+interface Advice { what: string; state: string; detail: string; fix: string; nodes: string[] }
+
+// The same word about many nodes is said once; the order is that of the answer, the worst first.
+export function adviceOf(rows: DoctorRow[]): Advice[] {
+  const found = new Map<string, Advice>();
+  for (const row of rows) {
+    const key = JSON.stringify([row.what, row.state, row.detail, row.fix]);
+    const known = found.get(key);
+    if (known) known.nodes.push(row.node);
+    else found.set(key, { what: row.what, state: row.state, detail: row.detail, fix: row.fix, nodes: [row.node] });
+  }
+  return [...found.values()];
+}
+
+function Doctor({ rows }: { rows: DoctorRow[] }) {
+  const advice = adviceOf(rows);
+  const [bad, well] = [advice.filter((row) => row.state !== "ok"), advice.filter((row) => row.state === "ok")];
+  const table = (list: Advice[], label: string) => <Table rows={list} limit={50} label={label} columns={[
+    { title: "state", isText: true, cell: (row) => <span class={row.state === "ok" ? "" : "partial"}>{row.state}</span>, sort: (row) => row.state }, { title: "check", isText: true, cell: (row) => row.what, sort: (row) => row.what },
+    { title: "what was found", isText: true, cell: (row) => row.detail }, { title: "what to do", isText: true, cell: (row) => row.fix },
+    { title: "nodes", isText: true, cell: (row) => <span title={row.nodes.join(", ")}>{row.nodes.length > 3 ? `${row.nodes.slice(0, 2).join(", ")} and ${row.nodes.length - 2} more` : row.nodes.join(", ")}</span>, sort: (row) => row.nodes.length }]} />;
+  return (
+    <section aria-label="doctor"><h2>What the doctor says</h2>
+      {rows.length === 0 ? <p class="empty">No agent has told it yet: they look 20 s after their start and every hour. On a node: <code>pilotlight doctor</code></p>
+        : bad.length === 0 ? <p>All checks are well on all nodes that were looked at.</p> : table(bad, "checks that are not well")}
+      {well.length > 0 && <details><summary>{plural(well.length, "check")} well</summary>{table(well, "checks that are well")}</details>}
+    </section>
+  );
+}
+
 export function AgentsPage() {
   const { query } = useAddress();
   const news = useNews();
   const { value: rows, failure, again } = useData<AgentRow[]>("v1/agents?limit=5000", news);
+  const { value: doctor } = useData<DoctorRow[]>("v1/doctor?limit=5000", news);
   const [text, setText] = useState(query["q"] ?? "");
   if (failure) return <Failed failure={failure} again={again} />;
   if (!rows) return <><header><p class="about">agents</p><h1>Asking the store …</h1></header><Waiting height={300} /></>;
@@ -23,6 +54,11 @@ export function AgentsPage() {
   const lost = rows.reduce((sum, row) => sum + row.rows_lost + row.records_dropped + row.batches_lost, 0);
   const wanted = text.trim().toLowerCase();
   const shown = rows.filter((row) => !wanted || [row.node, row.agent, row.version, ...row.jobs].some((each) => each.toLowerCase().includes(wanted)));
+  const wordOf = (agent: string): string => {
+    const mine = doctor?.filter((row) => row.agent === agent) ?? [];
+    const bad = ["broken", "limited"].map((state) => [mine.filter((row) => row.state === state).length, state] as const).filter(([number]) => number > 0);
+    return mine.length ? bad.map(([number, state]) => `${number} ${state}`).join(", ") || "well" : "not told";
+  };
   return (
     <>
       <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up; they cost at most ${share(worst)} of a core each; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
@@ -31,6 +67,7 @@ export function AgentsPage() {
           <Table rows={shown} limit={200} label="agents" empty="No agent fits." columns={[
             { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
             { title: "state", isText: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },
+            { title: "doctor", isText: true, cell: (row) => wordOf(row.agent), sort: (row) => wordOf(row.agent) },
             { title: "version", isText: true, cell: (row) => row.version, sort: (row) => row.version },
             { title: "of a core", cell: (row) => share(row.cpu_ratio), sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => size(row.rss_bytes), sort: (row) => row.rss_bytes },
             { title: "clock", cell: (row) => `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}`, sort: (row) => Math.abs(row.offset_ns) },
@@ -38,7 +75,7 @@ export function AgentsPage() {
             { title: "lost", cell: (row) => lostOf(row), sort: (row) => row.records_dropped + row.rows_lost + row.batches_lost },
             { title: "GPUs", cell: (row) => (row.gpus.length ? <span title={row.gpus.join(", ")}>{row.gpus.length} × {row.gpus[0]!.replace(/^NVIDIA /, "")}</span> : "none seen") },
             { title: "jobs", isText: true, cell: (row) => row.jobs.slice(0, 4).map((job) => <a href={write(["job", job])}>{job} </a>) }]} />
-          <p class="quiet">What is missing on a node is told there by <code>pilotlight doctor</code>.</p></>}
+          {doctor ? <Doctor rows={doctor.filter((row) => shown.some((agent) => agent.agent === row.agent))} /> : <Waiting height={120} />}</>}
     </>
   );
 }

@@ -56,9 +56,10 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
   const [text, setText] = useState("");
   const path = `compare?before=${encodeURIComponent(before)}&before_from=${Math.round(a.from)}&before_to=${Math.round(a.to)}&after=${encodeURIComponent(after)}&after_from=${Math.round(b.from)}&after_to=${Math.round(b.to)}`;
   const { value: found, failure, again } = useAnswer<Comparison>(path);
-  const stacks = (job: string, span: { from: number; to: number }) => `v1/stacks?job=${encodeURIComponent(job)}&limit=5000&from_ns=${Math.round(span.from)}&to_ns=${Math.round(span.to) || "4611686018427387903"}`;
-  const old = useData<StackTime[]>(stacks(before, a)), fresh = useData<StackTime[]>(stacks(after, b));
-  const laid = useMemo(() => (old.value && fresh.value ? compared(...sameTotal(stackTree(old.value), stackTree(fresh.value))) : null), [old.value, fresh.value]);
+  const stacks = (of: "stacks" | "device-stacks", job: string, span: { from: number; to: number }) => `v1/${of}?job=${encodeURIComponent(job)}&limit=5000&from_ns=${Math.round(span.from)}&to_ns=${Math.round(span.to) || "4611686018427387903"}`;
+  const old = useData<StackTime[]>(stacks("stacks", before, a)), fresh = useData<StackTime[]>(stacks("stacks", after, b));
+  const oldDevice = useData<StackTime[]>(stacks("device-stacks", before, a)), freshDevice = useData<StackTime[]>(stacks("device-stacks", after, b));
+  const laid = useMemo(() => (old.value && fresh.value && oldDevice.value && freshDevice.value ? compared(...sameTotal(stackTree([...old.value, ...oldDevice.value]), stackTree([...fresh.value, ...freshDevice.value]))) : null), [old.value, fresh.value, oldDevice.value, freshDevice.value]);
   if (failure) return <><header><h1>Compare</h1></header>{tools}<Failed failure={failure} again={again} /></>;
   const rows = (title: string, list: Difference[], name: (text: string) => string) => <Table title={title} rows={list} limit={25} columns={[
     { title: "what", isText: true, cell: (row) => <span title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
@@ -74,7 +75,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
         {rows("Kernels, a step and rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
         <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "", isText: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
       </div>}
-      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Python stacks</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
+      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
     </>
   );
 }

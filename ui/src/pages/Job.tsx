@@ -10,10 +10,12 @@ import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Facts } from "./job/Facts";
 import { JobFlame } from "./job/JobFlame";
 import { type Part, type Range, spanOf, Zoomed, zoomTo } from "./job/part";
+import { Phases } from "./job/Phases";
 import { Ranks } from "./job/Ranks";
+import { RunningRoof } from "./job/RunningRoof";
 import { Collectives, Counters, Kernels } from "./job/tables";
 
-const VIEWS = [["", "overview"], ["flame", "flame graph"], ["kernels", "kernels"], ["collectives", "collectives"], ["counters", "counters"], ["facts", "facts"], ["captures", "captures"]] as const;
+const VIEWS = [["", "overview"], ["flame", "flame graph"], ["kernels", "kernels"], ["roofline", "roofline"], ["collectives", "collectives"], ["counters", "counters"], ["facts", "facts"], ["captures", "captures"]] as const;
 
 export function JobPage({ name, view }: { name: string; view: string }) {
   const news = useNews();
@@ -37,6 +39,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
         <a href={write(["compare"], { before: name, after: name })}>compare</a></nav>
       {view === "flame" ? <JobFlame job={job} range={range} news={0} />
         : view === "kernels" ? <Kernels job={job} range={range} news={news} />
+        : view === "roofline" ? <RunningRoof job={job} range={range} news={news} />
         : view === "collectives" ? <Collectives job={job} range={range} news={news} />
         : view === "counters" ? <Counters job={job} range={range} news={news} />
         : view === "facts" ? <Facts job={job} />
@@ -52,6 +55,7 @@ function Overview({ job, range, news }: Part) {
         <StepTime job={job} range={range} news={news} />
         <Ranks job={job} range={range} news={news} />
         <BreakdownOverTime job={job} range={range} news={news} />
+        <Phases job={job} range={range} news={news} />
       </div>
       <aside><Findings job={job} /></aside>
     </div>

@@ -40,6 +40,7 @@ class Board:
         self._missing: dict[str, Mapping[str, str]] = {}
         self._events: list[tuple[int, Event]] = []
         self._sums: dict[tuple[Counter, int], list[float]] = {}
+        self.models: dict[str, str] = {}
         self.problems: Tally[str] = Tally()
 
     def look(self, now_ns: int, is_wanted: bool, slower: int) -> News:
@@ -52,6 +53,7 @@ class Board:
             worker.condition(now_ns)
             for stamped in worker.take():
                 self._missing[worker.name] = stamped.reading.missing
+                self.models.update(stamped.reading.models)
                 values += self._fresh(stamped)
                 events += [(stamped.time_ns, event) for event in stamped.reading.events]
         self._events = (self._events + events)[-_MOST_EVENTS:]

@@ -77,7 +77,8 @@ class Nvml:
             if not events:
                 self.close()
                 raise SourceFailed(f"no GPU answers: {lost}")
-        return Reading(tuple(values.items()), tuple(events), missing)
+        models = {device.name: device.model for device in self.devices}
+        return Reading(tuple(values.items()), tuple(events), missing, models)
 
     def describe(self) -> str:
         models = sorted({device.model for device in self.devices})

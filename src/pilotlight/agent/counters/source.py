@@ -26,11 +26,12 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """`missing` says what could not be read, and why."""
+    """`missing` says what could not be read, and why; `models` what the devices are."""
 
     values: Sequence[tuple[Counter, float]] = ()
     events: Sequence[Event] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 class SourceMissing(Exception):

@@ -62,7 +62,7 @@ class RecentRank:
             for index, part in enumerate(PARTS)
             if part in _RULE_PARTS and known >> index & 1
         }
-        if known & WAIT_KNOWN:
+        if len(rows) and int(np.bitwise_or.reduce(rows[:, -1])) & WAIT_KNOWN:
             parts["collective_wait"] = rows[:, 3 + len(PARTS)]
         return RankWindow(
             rank=rank,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span
 
+SHORT_NS = 3_600_000_000_000
 SILENT_NS = 60_000_000_000
 RECENT_NS = 600_000_000_000
 
@@ -31,6 +33,19 @@ class AgentRow:
 
 
 @dataclass(frozen=True)
+class DoctorRow:
+    """A check of `pilotlight doctor` on an agent's node; `state` is ok, limited or broken."""
+
+    agent: str
+    node: str
+    what: str
+    state: str
+    detail: str
+    fix: str
+    seen_ns: int
+
+
+@dataclass(frozen=True)
 class NodeRow:
     """A machine: what runs on it now, and the mean of its GPUs' counters as last seen."""
 
@@ -52,6 +67,13 @@ class GpuRow:
     node: str
     gpu: int
     counters: dict[str, float]
+
+
+@dataclass(frozen=True)
+class GpuPlace:
+    node: str
+    gpu: int
+    rank: int
 
 
 @dataclass(frozen=True)
@@ -102,6 +124,21 @@ def agents(reader: Reader, limit: int = 2000) -> list[AgentRow]:
             records_dropped=int(row[14]),
         )
         for row in found
+    ]
+
+
+def doctor(reader: Reader, limit: int = 20_000) -> list[DoctorRow]:
+    """What the latest look of every agent at its node found, the worst first."""
+    found = reader.select(
+        "SELECT agent, node, what, state, detail, fix, seen_ns FROM doctor FINAL "
+        "WHERE tenant = {tenant:String} AND (agent, seen_ns) IN (SELECT agent, max(seen_ns) "
+        "FROM doctor WHERE tenant = {tenant:String} GROUP BY agent) "
+        "ORDER BY indexOf(['broken', 'limited', 'ok'], state), node, what LIMIT {limit:UInt32}",
+        limit=limit,
+    )
+    return [
+        DoctorRow(agent, node, what, state, detail, fix, int(seen_ns))
+        for agent, node, what, state, detail, fix, seen_ns in found
     ]
 
 
@@ -170,6 +207,29 @@ def counter_names(reader: Reader, span: Span, job: str = "") -> list[CounterName
         to_ns=span.to_ns,
     )
     return [CounterName(name, int(nodes), int(gpus)) for name, nodes, gpus in found]
+
+
+def counter_means(
+    reader: Reader, names: Sequence[str], span: Span, job: str
+) -> dict[GpuPlace, dict[str, float]]:
+    """By GPU and rank the mean of each counter over the span."""
+    is_short = span.length_ns <= SHORT_NS
+    width_ns = PERIODS_NS["10s" if is_short else "5m"]
+    found: dict[GpuPlace, dict[str, float]] = {}
+    for node, gpu, rank, name, mean in reader.select(
+        "SELECT node, gpu, rank, name, sum(c.sum) / greatest(sum(c.count), 1) "
+        f"FROM {'counters' if is_short else 'counters_5m'} AS c "
+        "WHERE tenant = {tenant:String} AND name IN {names:Array(String)} AND job = {job:String} "
+        "AND rank >= 0 AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
+        "GROUP BY node, gpu, rank, name",
+        names=list(names),
+        job=job,
+        from_ns=span.from_ns // width_ns * width_ns,
+        to_ns=span.to_ns,
+    ):
+        place = GpuPlace(node, int(gpu), int(rank))
+        found.setdefault(place, {})[name] = float(mean)
+    return found
 
 
 def counters(

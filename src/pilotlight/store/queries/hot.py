@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pilotlight.recording.schema import State
-from pilotlight.store.queries.reader import Reader, Span, period_for
+from pilotlight.ship.wire import LAUNCHED
+from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span, period_for
+from pilotlight.store.store import Row
 
 # windows.kind
 RANGE, SAMPLE, GC, STEP, ACTIVITY, COLLECTIVE = 1, 2, 3, 4, 5, 6
+SHORT_NS = 600_000_000_000
+LAUNCHED_NS = 60_000_000_000
+_WORK = ("kernel", "memcpy", "memset", "graph")
 ACTIVITIES = {1: "kernel", 2: "memcpy", 3: "memset", 4: "sync", 5: "graph", 6: "overhead"}
 
 
@@ -66,25 +71,46 @@ def stacks(
 ) -> list[StackTime]:
     """Python stacks by the time that samples stand for, most first. By rank only for the last
     three days."""
-    table = f"windows_{_rolled(span)}" if rank is None else "windows"
-    found = reader.select(
+    return [
+        StackTime(tuple(text.split("\n")), State(state).name.lower(), int(total))
+        for text, state, total in _stacks(reader, job, SAMPLE, span, rank, limit)
+    ]
+
+
+def device_stacks(
+    reader: Reader, job: str, span: Span, rank: int | None = None, limit: int = 2000
+) -> list[StackTime]:
+    """Device time by what launched it: Python frames, the innermost range, the kernel. Without
+    agents that tell it, kernels alone; `state` is the kind of the work."""
+    found = [
+        StackTime(tuple(text.split("\n")), ACTIVITIES.get(int(state), "other"), int(total))
+        for text, state, total in _stacks(reader, job, LAUNCHED, span, rank, limit)
+    ]
+    if found:
+        return found
+    alone = _hot(reader, job, ACTIVITY, span, limit, rank)
+    return [StackTime((one.name,), one.kind, one.total_ns) for one in alone if one.kind in _WORK]
+
+
+def _stacks(
+    reader: Reader, job: str, kind: int, span: Span, rank: int | None, limit: int
+) -> list[Row]:
+    table, from_ns = _windows(kind, span, rank)
+    return reader.select(
         f"SELECT any(n.text), w.state, sum(w.total_ns) AS spent FROM {table} AS w "
         "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
         "AND kind = 2 GROUP BY id) AS n ON n.id = w.name "
-        "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = 2 "
+        "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
         "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64}"
         + ("" if rank is None else " AND w.rank = {rank:Int32}")
         + " GROUP BY w.name, w.state ORDER BY spent DESC LIMIT {limit:UInt32}",
         job=job,
-        from_ns=span.from_ns,
+        kind=kind,
+        from_ns=from_ns,
         to_ns=span.to_ns,
         limit=limit,
         rank=-1 if rank is None else rank,
     )
-    return [
-        StackTime(tuple(text.split("\n")), State(state).name.lower(), int(total))
-        for text, state, total in found
-    ]
 
 
 def functions(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot]:
@@ -127,21 +153,26 @@ def collectives(reader: Reader, job: str, span: Span, limit: int = 50) -> list[C
     ]
 
 
-def _hot(reader: Reader, job: str, kind: int, span: Span, limit: int) -> list[Hot]:
+def _hot(
+    reader: Reader, job: str, kind: int, span: Span, limit: int, rank: int | None = None
+) -> list[Hot]:
+    table, from_ns = _windows(kind, span, rank)
     found = reader.select(
         "SELECT w.name, w.state, any(n.text), sum(w.count), sum(w.total_ns) AS spent, "
         "min(w.min_ns), max(w.max_ns), sum(spent) OVER () "
-        f"FROM windows_{_rolled(span)} AS w "
+        f"FROM {table} AS w "
         "LEFT JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
         "GROUP BY id) AS n ON n.id = w.name "
         "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
         "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64} "
-        "GROUP BY w.name, w.state ORDER BY spent DESC LIMIT {limit:UInt32}",
+        + ("" if rank is None else "AND w.rank = {rank:Int32} ")
+        + "GROUP BY w.name, w.state ORDER BY spent DESC LIMIT {limit:UInt32}",
         job=job,
         kind=kind,
-        from_ns=_down(span),
+        from_ns=from_ns,
         to_ns=span.to_ns,
         limit=limit,
+        rank=-1 if rank is None else rank,
     )
     return [
         Hot(
@@ -158,14 +189,14 @@ def _hot(reader: Reader, job: str, kind: int, span: Span, limit: int) -> list[Ho
     ]
 
 
-def _rolled(span: Span) -> str:
-    return period_for(span, 600, "5m")
-
-
-def _down(span: Span) -> int:
-    """The window of the rollup in which the span begins belongs to it."""
-    width_ns = 300_000_000_000 if _rolled(span) == "5m" else 3_600_000_000_000
-    return span.from_ns // width_ns * width_ns
+def _windows(kind: int, span: Span, rank: int | None) -> tuple[str, int]:
+    """The table to ask, and the begin of its window in which the span begins: that belongs to it.
+    Single ranks and short spans are in the finest alone."""
+    if rank is not None or span.length_ns <= SHORT_NS:
+        width_ns = LAUNCHED_NS if kind == LAUNCHED else PERIODS_NS["10s"]
+        return "windows", span.from_ns // width_ns * width_ns
+    period = period_for(span, 600, "5m")
+    return f"windows_{period}", span.from_ns // PERIODS_NS[period] * PERIODS_NS[period]
 
 
 def _collectives(span: Span) -> str:

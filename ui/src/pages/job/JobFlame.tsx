@@ -1,34 +1,63 @@
-// Where the hosts of a job spend their time, by Python stacks.
+// Where a job spends its time, on the CPU and on the GPU, in one tree: Python stack, module, kernel.
 import { useMemo, useState } from "preact/hooks";
 import { Flame } from "../../charts/Flame";
-import { callees, callers, lay } from "../../charts/tree";
-import { change, remember, useAddress } from "../../data/address";
+import { callees, callers, compared, functions, lay } from "../../charts/tree";
+import { change, remember, useAddress, write } from "../../data/address";
 import { useData } from "../../data/load";
-import { stackTree } from "../../data/stacks";
+import { joined, PALETTE, PALETTE_WORDS, stackTree } from "../../data/stacks";
 import type { StackTime } from "../../data/types";
-import { Empty, Failed, Field, Search, Waiting } from "../../parts/parts";
+import { duration, share, shortName } from "../../look/format";
+import { Empty, Failed, Field, Search, Table, Waiting } from "../../parts/parts";
+import { sameTotal } from "../Compare";
 import { type Part, spanOf, Zoomed } from "./part";
+
+type Weight = "both" | "host" | "device";
+
+function useStacks(job: string, rank: string | null, span: string, weight: Weight): { value: StackTime[] | null; device: StackTime[] | null; failure: ReturnType<typeof useData>["failure"] } {
+  const asked = rank === null ? null : `job=${encodeURIComponent(job)}&limit=5000${rank === "" ? "" : `&rank=${rank}`}&${span}`;
+  const host = useData<StackTime[]>(asked && `v1/stacks?${asked}`);
+  const device = useData<StackTime[]>(asked && `v1/device-stacks?${asked}`);
+  const value = useMemo(() => (host.value && device.value ? [...(weight === "device" ? [] : host.value), ...(weight === "host" ? [] : device.value)] : null), [host.value, device.value, weight]);
+  return { value, device: device.value, failure: host.failure ?? device.failure };
+}
 
 export function JobFlame({ job, range }: Part) {
   const { query } = useAddress();
-  const rank = query["rank"] ?? "";
+  const rank = query["rank"] ?? "", against = query["against"] ?? "";
+  const [weight, setWeight] = useState<Weight>((query["weight"] as Weight) || "both");
   const [text, setText] = useState(query["q"] ?? "");
   const [name, setName] = useState<number | null>(null);
-  const { value: stacks, failure } = useData<StackTime[]>(`v1/stacks?job=${encodeURIComponent(job.row.job)}&limit=5000${rank === "" ? "" : `&rank=${rank}`}&${spanOf(range)}`);
-  const laid = useMemo(() => (stacks ? lay(stackTree(stacks)) : null), [stacks]);
-  const sandwich = useMemo(() => (laid && name !== null ? { up: lay(callers(laid.tree, laid.total, name)), down: lay(callees(laid.tree, name)) } : null), [laid, name]);
-  const palette = ["unknown", "running", "waiting", "gil", "disk"];
+  const { value: stacks, device, failure } = useStacks(job.row.job, rank, spanOf(range), weight);
+  const other = useStacks(job.row.job, against === "" ? null : against, spanOf(range), weight);
+  const laid = useMemo(() => {
+    if (!stacks) return null;
+    const tree = stackTree(stacks);
+    return other.value ? compared(...sameTotal(stackTree(other.value), tree)) : lay(tree);
+  }, [stacks, other.value]);
+  const sandwich = useMemo(() => (laid && name !== null && !laid.change ? { up: lay(callers(laid.tree, laid.total, name)), down: lay(callees(laid.tree, name)) } : null), [laid, name]);
+  const rows = useMemo(() => (laid && !laid.change ? functions(laid) : []), [laid]);
+  const whole = laid?.total[0] ?? 0, known = device ? joined(device) : 0;
+  const ranks = (none: string) => <><option value="">{none}</option>{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</>;
+  const chosen = (key: string) => (event: Event) => change({ [key]: (event.target as HTMLSelectElement).value || null });
   return (
     <section aria-label="flame graph">
-      <div class="tools"><h2>Python stacks{rank === "" ? " of all ranks" : ` of rank ${rank}`}</h2>
-        <Field label="rank"><select value={rank} onChange={(event) => change({ rank: (event.target as HTMLSelectElement).value || null })}><option value="">all</option>{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</select></Field>
-        <Search value={text} onInput={(given) => { setText(given); remember({ q: given }); }} /><Zoomed range={range} />
-        <span class="legend">{palette.slice(1).map((state) => <span><span class="swatch" style={{ background: `var(--${state})` }} />{state === "gil" ? "waiting for the GIL" : state}</span>)}</span></div>
-      {failure ? <Failed failure={failure} /> : !laid ? <Waiting height={300} /> : laid.total[0] === 0
-        ? <Empty title="No stack in this time" command="pilotlight run -- python train.py">Stacks come from the sampler that <code>pilotlight run</code> starts in each process; by rank they are kept for three days.</Empty>
+      <div class="tools"><h2>Stacks{rank === "" ? " of all ranks" : ` of rank ${rank}`}</h2>
+        <Field label="time of"><select value={weight} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Weight; setWeight(value); remember({ weight: value }); }}><option value="both">CPU and GPU</option><option value="host">CPU</option><option value="device">GPU</option></select></Field>
+        <Field label="rank"><select value={rank} onChange={chosen("rank")}>{ranks("all")}</select></Field>
+        <Field label="compared with rank"><select value={against} onChange={chosen("against")}>{ranks("none")}</select></Field>
+        <Search value={text} onInput={(given) => { setText(given); remember({ q: given }); }} /><Zoomed range={range} /></div>
+      <p class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than on rank {against}</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></> : PALETTE.filter((colour) => PALETTE_WORDS[colour]).map((colour) => <span><span class="swatch" style={{ background: `var(--${colour})` }} />{PALETTE_WORDS[colour]}</span>)}</p>
+      {device && device.length > 0 && weight !== "host" && <p class="quiet">Kernels stand below the code and the range that launched them, as far as they were recorded{known < 0.995 && <>: {known ? `${share(known)} of the GPU time` : "none of it"} has its launch. <a href={write(["captures"], { job: job.row.job })}>Take a capture</a> to see the rest</>}. CPU time is of all threads, waiting ones too.</p>}
+      {failure ? <Failed failure={failure} /> : !laid ? <Waiting height={300} /> : whole === 0
+        ? weight === "device" ? <Empty title="No GPU time in this time" command="pilotlight doctor">Kernels are recorded in processes that <code>pilotlight run</code> starts where the NVIDIA driver and CUPTI are; the doctor says what is missing on a node.</Empty>
+          : <Empty title="No stack in this time" command="pilotlight run -- python train.py">Stacks come from the sampler that <code>pilotlight run</code> starts in each process; by rank they are kept for three days.</Empty>
         : sandwich && name !== null
-          ? <div class="split"><div><h2>{laid.tree.names[name]} <button type="button" onClick={() => setName(null)}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={palette} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={palette} /></div></div>
-          : <Flame laid={laid} query={text} label="Flame graph" palette={palette} onPick={setName} />}
+          ? <div class="split"><div><h2>{shortName(laid.tree.names[name]!)} <button type="button" onClick={() => setName(null)}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={PALETTE} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={PALETTE} /></div></div>
+          : <Flame laid={laid} query={text} label="Flame graph" palette={PALETTE} {...(laid.change ? {} : { onPick: setName })} />}
+      {rows.length > 0 && <Table title="By name" rows={rows} limit={20} columns={[
+        { title: "name", isText: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${PALETTE[row.activity]})` }} /> <button type="button" class="plain" title={laid!.tree.names[row.name]} onClick={() => setName(row.name)}>{shortName(laid!.tree.names[row.name]!)}</button></>, sort: (row) => laid!.tree.names[row.name]! },
+        { title: "self", cell: (row) => duration(row.own), sort: (row) => row.own }, { title: "", cell: (row) => share(row.own / whole) },
+        { title: "total", cell: (row) => duration(row.total), sort: (row) => row.total }, { title: "", cell: (row) => share(row.total / whole) }]} />}
     </section>
   );
 }

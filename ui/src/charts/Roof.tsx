@@ -1,0 +1,35 @@
+// What a GPU can do, and where points stand below it: operations for each byte, operations a second.
+import type { Peak } from "../data/types";
+import { threeDigits } from "../look/format";
+
+const WIDTH = 760, HEIGHT = 420, LEFT = 96, BOTTOM = 40, TOP = 14, RIGHT = 16;
+export const LIMIT_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", latency: "communication" };
+
+export interface RoofPoint { x: number; y: number; radius: number; colour: string; title: string }
+
+const decades = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);
+export const rateText = (value: number): string => (value >= 1e12 ? `${threeDigits(value / 1e12)} TFLOP/s` : value >= 1e9 ? `${threeDigits(value / 1e9)} GFLOP/s` : `${threeDigits(value / 1e6)} MFLOP/s`);
+
+export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]; points: RoofPoint[]; label: string; chosen: number; onChoose(point: number): void }) {
+  const mine = peaks[0];
+  if (!mine) return null;
+  const xs = points.map((point) => point.x).concat(mine.flops / mine.bytes), ys = points.map((point) => point.y).concat(peaks.map((peak) => peak.flops));
+  const [x0, x1] = [Math.floor(Math.log10(Math.min(...xs)) - 0.5), Math.ceil(Math.log10(Math.max(...xs)) + 0.3)];
+  const [y0, y1] = [Math.floor(Math.log10(Math.max(Math.min(...ys), 1e6))), Math.ceil(Math.log10(Math.max(...ys)) + 0.1)];
+  const x = (value: number) => LEFT + ((Math.log10(value) - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
+  const y = (value: number) => HEIGHT - BOTTOM - ((Math.log10(Math.max(value, 10 ** y0)) - y0) / (y1 - y0)) * (HEIGHT - BOTTOM - TOP);
+  const roof = (peak: Peak) => `M${x(10 ** x0)},${y(peak.bytes * 10 ** x0)}L${x(peak.flops / peak.bytes)},${y(peak.flops)}L${x(10 ** x1)},${y(peak.flops)}`;
+  return (
+    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" role="group" aria-label={label}>
+      {decades(x0, x1).map((power) => <><line class="grid" x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} /><text x={x(10 ** power)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{10 ** power}</text></>)}
+      {decades(y0, y1).map((power) => <><line class="grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y(10 ** power)} y2={y(10 ** power)} /><text x={LEFT - 6} y={y(10 ** power) + 4} text-anchor="end">{rateText(10 ** power)}</text></>)}
+      <text x={(LEFT + WIDTH) / 2} y={HEIGHT - 6} text-anchor="middle">operations for each byte</text>
+      {peaks.slice(1).map((peak) => <path class="roof other" d={roof(peak)}><title>{peak.gpu}</title></path>)}
+      <path class="roof" d={roof(mine)} />
+      <text x={WIDTH - RIGHT} y={y(mine.flops) + 16} text-anchor="end">{mine.gpu}, as far as programs reach it</text>
+      {points.map((point, i) => (
+        <circle cx={x(point.x)} cy={y(point.y)} r={point.radius} fill={`var(--${point.colour})`} style={i === chosen ? { stroke: "var(--text)", strokeWidth: 2 } : {}}
+          onPointerEnter={() => onChoose(i)} onClick={() => onChoose(i)}><title>{point.title}</title></circle>))}
+    </svg>
+  );
+}

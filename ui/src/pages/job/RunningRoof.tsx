@@ -1,0 +1,57 @@
+// A running job under the roof of its GPUs: what counters measure, and what the names of kernels suggest.
+import { useState } from "preact/hooks";
+import { LIMIT_COLOURS, rateText, Roof } from "../../charts/Roof";
+import { change, useAddress, write } from "../../data/address";
+import { useAnswer } from "../../data/load";
+import type { JobRoofline, RankPoint } from "../../data/types";
+import { ago, count, duration, plural, share, shortName, threeDigits } from "../../look/format";
+import { Bar, Failed, Field, Legend, Table, Waiting } from "../../parts/parts";
+import { type Part, spanOf, Zoomed } from "./part";
+
+const KIND_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", communication: "communication", "not known": "other" };
+const GPUS = ["A100-80-SXM", "H100-SXM", "H200-SXM", "B200", "MI300X"];
+const ADVICE: Record<string, string> = {
+  compute: "its tensor units are busy: a smaller type or fewer operations are what is left",
+  memory: "its memory is busy: fuse kernels, or move fewer bytes",
+  latency: "neither its tensor units nor its memory are busy: look at idle time and small kernels first",
+};
+const pointText = (point: RankPoint): string => `tensor units busy ${share(point.tensor_ratio)} (${rateText(point.flops)} if they compute in bf16), memory ${share(point.memory_ratio)} (${threeDigits(point.bytes / 1e9)} GB/s)`;
+
+export function RunningRoof({ job, range, news }: Part) {
+  const { query } = useAddress();
+  const [chosen, setChosen] = useState(0);
+  const gpu = query["gpu"] ?? "";
+  const { value: found, failure, again } = useAnswer<JobRoofline>(`roofline?job=${encodeURIComponent(job.row.job)}${gpu ? `&gpu=${encodeURIComponent(gpu)}` : ""}&${spanOf(range)}`, news);
+  if (failure) return <Failed failure={failure} again={again} />;
+  if (!found) return <Waiting height={420} />;
+  const told = found.points[Math.min(chosen, found.points.length - 1)] ?? null;
+  const capture = write(["captures"], { job: job.row.job });
+  const kinds = Object.entries(found.kinds_ns).sort((a, b) => b[1] - a[1]).map(([limit, ns]) => ({ label: limit === "not known" ? limit : `${limit} as a rule`, ns, colour: KIND_COLOURS[limit] ?? "other" }));
+  return (
+    <section aria-label="roofline">
+      <div class="tools"><h2>{found.gpu ? `The GPUs of the job under the roof of ${found.gpu}` : "Roofline"}</h2>
+        <Field label="roof of"><select value={gpu} onChange={(event) => change({ gpu: (event.target as HTMLSelectElement).value || null })}><option value="">the job's GPU</option>{GPUS.map((name) => <option value={name}>{name}</option>)}</select></Field><Zoomed range={range} /></div>
+      {found.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}
+      {found.missing && <p class="partial">Not measured. {found.missing}</p>}
+      <div class="split">
+        <div>
+          {found.points.length > 0 && <><Roof peaks={found.peaks} label="GPUs of the job under their roof" chosen={told ? found.points.indexOf(told) : -1} onChoose={setChosen}
+            points={found.points.map((point) => ({ x: point.flops / Math.max(point.bytes, 1), y: point.flops, radius: 6, colour: LIMIT_COLOURS[point.limit] ?? "other", title: `rank ${point.rank}: ${pointText(point)}` }))} />
+          <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}<span>a point a rank, from hardware counters</span></span>
+          {told && <p class="readout" aria-live="polite"><b>rank {told.rank}</b> on {told.node}, gpu {told.gpu}<br />{pointText(told)}: {ADVICE[told.limit] ?? told.limit}.</p>}</>}
+          {kinds.length > 0 && <><h3>What the kernels are, by their names</h3><Bar pieces={kinds} wide /><Legend pieces={kinds} /></>}
+          <p class="quiet">Windows carry names and times of kernels and no shapes, so how near a single one comes to the roof is not known of a running job. A trace with shapes tells it.</p>
+          <p class="links"><a class="button" href={capture}>take a capture with full traces</a>{found.captures.slice(0, 3).map((row) => <a class="button" href={write(["trace", row.id, "roofline"])}>roofline of the capture of {ago(row.requested_ns, job.now_ns)}</a>)}</p>
+        </div>
+        <div>
+          {found.points.length > 0 && <Table title="Ranks" rows={found.points} limit={16} columns={[
+            { title: "rank", cell: (row) => <button type="button" class="plain" onClick={() => setChosen(found.points.indexOf(row))}>{row.rank}</button>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
+            { title: "tensor units", cell: (row) => share(row.tensor_ratio), sort: (row) => row.tensor_ratio }, { title: "memory", cell: (row) => share(row.memory_ratio), sort: (row) => row.memory_ratio }, { title: "bound by", isText: true, cell: (row) => row.limit, sort: (row) => row.limit }]} />}
+          <Table title={`${plural(found.kernels.length, "kernel")} (low confidence: by name)`} label="kernels by kind" rows={found.kernels} limit={20} empty="No kernel was recorded in this time." columns={[
+            { title: "kernel", isText: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, cell: (row) => row.category, sort: (row) => row.category }, { title: "bound as a rule by", isText: true, cell: (row) => row.limit, sort: (row) => row.limit },
+            { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "", cell: (row) => share(row.ratio) }]} />
+        </div>
+      </div>
+    </section>
+  );
+}
