@@ -121,17 +121,18 @@ class _Chain:
 
 def _chains(view: RankView) -> dict[tuple[int, ...], _Chain]:
     """By the names of their kernels."""
-    mine = [category(name) in _CHAINED for name in view.trace.names]
     kernels = view.device.take(view.device.kind == Kind.KERNEL)
+    used = np.unique(kernels.name).tolist()
+    mine = {name: category(view.trace.names[name]) in _CHAINED for name in used}
     order = np.lexsort((kernels.start_ns, kernels.lane))
     runs: list[list[int]] = [[]]
     previous = (NONE, 0)
     for row in order.tolist():
-        lane, start = int(kernels.lane[row]), int(kernels.start_ns[row])
+        lane, start, kernel = (int(c[row]) for c in (kernels.lane, kernels.start_ns, kernels.name))
         follows = lane == previous[0] and start - previous[1] < NEIGHBOUR_NS
-        if not mine[kernels.name[row]] or not follows or len(runs[-1]) == CHAIN_MOST:
+        if not mine[kernel] or not follows or len(runs[-1]) == CHAIN_MOST:
             runs.append([])
-        if mine[kernels.name[row]]:
+        if mine[kernel]:
             runs[-1].append(row)
         previous = lane, start + int(kernels.duration_ns[row])
     chosen = [run for run in runs if len(run) >= CHAIN_LEAST]

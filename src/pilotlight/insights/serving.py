@@ -176,7 +176,8 @@ def _of_servers(job: Job) -> tuple[RankView, _Rounds] | str:
         spans = view.trace.of_kind(Kind.ANNOTATION, Kind.OPERATOR, Kind.OTHER)
         batch = np.zeros(len(view.trace.names), np.int64)
         prefills = np.zeros(len(view.trace.names), np.bool_)
-        for i, name in enumerate(view.trace.names):
+        for i in np.flatnonzero(np.bincount(spans.name)).tolist():
+            name = view.trace.names[i]
             match = _DECODE.search(name[:200])
             prefills[i] = bool(_PREFILL.search(name[:200])) and "python" not in name
             if match:

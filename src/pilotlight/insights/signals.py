@@ -10,12 +10,12 @@ from pilotlight.trace.trace import Float64, Trace
 
 def values(trace: Trace, name: str) -> Float64:
     """All readings of `name` or `DEVICE name`, in the order of time; empty if there are none."""
-    wanted = np.fromiter(
-        (text == name or text.endswith(" " + name) for text in trace.names),
-        np.bool_,
-        len(trace.names),
-    )
-    rows = wanted[trace.counters.name]
+    wanted = [
+        number
+        for number in np.flatnonzero(np.bincount(trace.counters.name)).tolist()
+        if trace.names[number] == name or trace.names[number].endswith(" " + name)
+    ]
+    rows = np.isin(trace.counters.name, wanted)
     order = np.argsort(trace.counters.time_ns[rows], kind="stable")
     found: Float64 = trace.counters.value[rows][order]
     return found
