@@ -135,7 +135,6 @@ def any_shape(random: np.random.Generator, seed: int) -> JobShape:
         backward_ratio=float(random.uniform(1.6, 2.4)),
         host_op_us=float(random.uniform(4, 9)),
         launch_us=float(random.uniform(3, 6)),
-        loader_us=float(random.uniform(5, 80)),
         kernel_jitter_ratio=float(random.uniform(0.002, 0.025)),
         device_spread_ratio=float(random.uniform(0.001, 0.004)),
         counters=bool(random.random() < 0.5),
@@ -155,8 +154,12 @@ def any_shape(random: np.random.Generator, seed: int) -> JobShape:
         transfer_us=float(random.uniform(0.05, 0.2)) * shape.gemm_us,
         input_copy_us=float(random.uniform(0.1, 0.5)) * shape.gemm_us,
     )
-    part = float(random.uniform(0.005, 0.03))
-    return dataclasses.replace(shape, collective_us=part * shape.device_step_us)
+    step_us = shape.device_step_us
+    return dataclasses.replace(
+        shape,
+        collective_us=float(random.uniform(0.005, 0.03)) * step_us,
+        loader_us=float(random.uniform(0.001, 0.006)) * step_us,
+    )
 
 
 def case_of(seed: int, shapes: Shapes) -> Case:

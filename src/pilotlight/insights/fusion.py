@@ -12,6 +12,7 @@ from pilotlight.insights.finding import Finding, Verdict, longest, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category, short_name
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.shorter import shorter_kernels
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind
 
@@ -62,6 +63,7 @@ def unfused_chains(job: Job) -> Verdict:
                 gain_high_ratio=gain,
                 confidence="low",
                 spans=longest(view.rank, first, *np.array(chains[worst].first_spans).T),
+                remedies=(shorter_kernels(view, _lost_by_name(chains)),),
             )
         )
     return Verdict(findings)
@@ -116,6 +118,7 @@ class _Chain:
 
     total_ns: int = 0
     lost_ns: int = 0
+    lost_by_name: Counter[int] = field(default_factory=Counter)
     first_spans: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -145,8 +148,17 @@ def _chains(view: RankView) -> dict[tuple[int, ...], _Chain]:
             chain = found[name]
             chain.total_ns += int(lengths.sum())
             chain.lost_ns += int(lengths.sum() - lengths.max())
+            for place, (kernel, length) in enumerate(zip(name, lengths.tolist(), strict=True)):
+                chain.lost_by_name[kernel] += length if place != lengths.argmax() else 0
             chain.first_spans.append((int(kernels.start_ns[run[0]]), int(lengths[0])))
     return found
+
+
+def _lost_by_name(chains: dict[tuple[int, ...], _Chain]) -> Counter[int]:
+    lost: Counter[int] = Counter()
+    for chain in chains.values():
+        lost.update(chain.lost_by_name)
+    return lost
 
 
 def _optimizer_kernels(view: RankView) -> Bool | None:

@@ -66,6 +66,7 @@ def pcie_saturated(job: Job) -> Verdict:
                 gain_low_ratio=0.3 * exposed,
                 gain_high_ratio=exposed,
                 confidence="medium",
+                remedies=(Remedy(roles=(("copy", 0.0),), ranks=(view.rank,)),),
             )
         )
     return Verdict(findings)

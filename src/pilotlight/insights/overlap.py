@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from pilotlight.insights.finding import Finding, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.shorter import shorter_kernels
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import Bool, Kind, Spans
 
@@ -63,7 +65,7 @@ def slowed_by_communication(job: Job) -> Verdict:
     findings = []
     for view in job.ranks:
         lost_ns, worst = _slowed(view)
-        ratio = lost_ns / view.whole.window_ns
+        ratio = sum(lost_ns.values()) / view.whole.window_ns
         if not worst:
             continue
         name, alone, beside = worst
@@ -82,19 +84,21 @@ def slowed_by_communication(job: Job) -> Verdict:
                 gain_low_ratio=0.0,
                 gain_high_ratio=ratio,
                 confidence="low",
+                remedies=(shorter_kernels(view, lost_ns, (view.rank,)),),
             )
         )
     return Verdict(findings)
 
 
-def _slowed(view: RankView) -> tuple[int, tuple[str, float, float] | None]:
-    """Nanoseconds lost in all such kernels, and the one that loses most. The same kernel is the
-    same name and grid; without grids, a name whose launches alone take about the same."""
+def _slowed(view: RankView) -> tuple[Counter[int], tuple[str, float, float] | None]:
+    """Nanoseconds lost by the names of such kernels, and the one that loses most. The same kernel
+    is the same name and grid; without grids, a name whose launches alone take about the same."""
     kernels = view.device.take((view.device.kind == Kind.KERNEL) & ~_communicates(view))
     beside_ns = view.line.communication.within_ns(kernels.start_ns, kernels.end_ns)
     beside = beside_ns >= COVERED_RATIO * np.maximum(kernels.duration_ns, 1)
     alone = beside_ns == 0
-    lost_ns, most = 0, 0
+    lost_ns: Counter[int] = Counter()
+    most = 0
     worst = None
     for mine in _alike(view, kernels, beside):
         with_it, without = kernels.duration_ns[mine & beside], kernels.duration_ns[mine & alone]
@@ -105,7 +109,7 @@ def _slowed(view: RankView) -> tuple[int, tuple[str, float, float] | None]:
         if slow <= SLOWED_RATIO * usual or high > STEADY_RATIO * max(low, 1.0):
             continue
         lost = int((slow - usual) * len(with_it))
-        lost_ns += lost
+        lost_ns[int(kernels.name[mine][0])] += lost
         if lost > most:
             most, worst = lost, (view.trace.names[kernels.name[mine][0]], usual, slow)
     return lost_ns, worst

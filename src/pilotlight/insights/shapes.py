@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from math import ceil
 
 from pilotlight.insights.finding import Finding, Verdict, percent
@@ -10,6 +11,7 @@ from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.roofline import LATENCY, LOW, WRONG, Roofline, RooflineRow, roofline
+from pilotlight.insights.shorter import shorter_kernels
 from pilotlight.model.hardware import Gpu, find_gpu
 from pilotlight.trace.trace import Kind
 
@@ -69,18 +71,21 @@ def wave_quantisation(job: Job) -> Verdict:
     findings = []
     for view, gpu in known:
         rows = _waves(view, int(gpu.peak("units") or 0))
+        lost: Counter[int] = Counter()
+        for number, ns, efficiency in rows:
+            lost[number] += round(ns * (1 - efficiency))
         share = sum(ns for _, ns, _ in rows) / view.whole.window_ns
         if not rows or share <= WAVE_SHARE:
             continue
-        gain = sum(ns * (1 - efficiency) for _, ns, efficiency in rows) / view.whole.window_ns
-        name, longest_ns, efficiency = max(rows, key=lambda row: row[1])
+        gain = sum(lost.values()) / view.whole.window_ns
+        longest, longest_ns, efficiency = max(rows, key=lambda row: row[1])
         findings.append(
             Finding(
                 rule="A16",
                 cause="waves",
                 title="Products leave part of the device idle in their last wave",
                 rank=view.rank,
-                place=name[:60],
+                place=view.trace.names[longest][:60],
                 evidence=(
                     f"products under {percent(WAVE_EFFICIENCY)} full take {percent(share)} of the"
                     " step",
@@ -91,6 +96,7 @@ def wave_quantisation(job: Job) -> Verdict:
                 gain_low_ratio=0.3 * gain,
                 gain_high_ratio=gain,
                 confidence="low",
+                remedies=(shorter_kernels(view, lost),),
             )
         )
     return Verdict(findings)
@@ -157,8 +163,8 @@ def _is_misaligned(row: RooflineRow) -> bool:
     return row.peak in ("bf16", "fp16", "fp8") and any(size % 8 for size in sizes if size > 1)
 
 
-def _waves(view: RankView, units: int) -> list[tuple[str, int, float]]:
-    """Name, time and efficiency of the products whose last wave is mostly empty."""
+def _waves(view: RankView, units: int) -> list[tuple[int, int, float]]:
+    """Name (its number), time and efficiency of the products whose last wave is mostly empty."""
     grids = view.trace.detail.grids
     blocks_of = dict(zip(grids.correlation.tolist(), grids.blocks.tolist(), strict=True))
     names = view.trace.names
@@ -180,7 +186,7 @@ def _waves(view: RankView, units: int) -> list[tuple[str, int, float]]:
         waves = blocks / at_once if at_once else 1.0
         efficiency = waves / ceil(waves)
         if efficiency < WAVE_EFFICIENCY:
-            rows.append((names[name], total_ns, efficiency))
+            rows.append((name, total_ns, efficiency))
     return rows
 
 
