@@ -5,10 +5,15 @@ rocprofiler-sdk (before and after times and places got tables of their own) and 
 from __future__ import annotations
 
 import sqlite3
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pilotlight.errors import FormatError
 from pilotlight.trace.trace import Kind, Trace
 from pilotlight.trace.trace_file import read_sqlite
 
@@ -75,6 +80,7 @@ class Profile:
         self._tables = tables
         self._suffix = suffix
         self._connection = sqlite3.connect(path)
+        self._connection.execute("PRAGMA synchronous = OFF")
         for name, columns in tables.items():
             keyed = columns.split()[0].endswith("ptr_id")
             listed = [] if keyed else ['"id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT']
@@ -106,10 +112,18 @@ class Profile:
     def string(self, text: str, table: str = "string") -> int:
         return self.add(table, string=text)
 
-    def read(self) -> Trace:
+    def change(self, table: str, column: str, value: object) -> None:
+        self._connection.execute(
+            f'UPDATE "rocpd_{table}{self._suffix}" SET "{column}" = ?', [value]
+        )
+
+    def written(self) -> Path:
         self._connection.commit()
         self._connection.close()
-        (trace,) = read_sqlite(self.path)
+        return self.path
+
+    def read(self) -> Trace:
+        (trace,) = read_sqlite(self.written())
         assert trace.problems == ()
         return trace
 
@@ -202,7 +216,7 @@ CASES = [(rocpd, BEFORE), (rocpd, AFTER), (rpd, RPD_2), (rpd, RPD_3)]
 
 @pytest.mark.parametrize(("make", "tables"), CASES)
 def test_whole_tables_of_each_schema_are_read(
-    tmp_path: Path, make: type[Profile], tables: Tables
+    tmp_path: Path, make: Callable[[Path, Tables], Profile], tables: Tables
 ) -> None:
     trace = make(tmp_path / "a.db", tables).read()
     rows = {
@@ -251,3 +265,34 @@ def test_what_the_monitor_read_becomes_counters_of_the_gpu(tmp_path: Path) -> No
         ("gpu3 sm_clock", 100): 1200, ("gpu3 sm_clock", 200): 1200,
         ("gpu3 power", 100): 612.5, ("gpu3 power", 200): 612.5,
     }  # fmt: skip
+
+
+values = st.one_of(
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.sampled_from([0, 1, -1, 1 << 40]),
+    st.floats(),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(CASES), st.data(), values)
+def test_any_value_in_any_column_is_read_or_refused(
+    case: tuple[Callable[[Path, Tables], Profile], Tables], data: st.DataObject, value: object
+) -> None:
+    make, tables = case
+    table = data.draw(st.sampled_from(sorted(tables)))
+    column = data.draw(st.sampled_from(["id", *tables[table].replace("*", "").split()]))
+    with tempfile.TemporaryDirectory() as folder:
+        profile = make(Path(folder, "a.db"), tables)
+        try:
+            profile.change(table, column, value)
+        except sqlite3.Error:
+            return  # not a value that the table can hold
+        try:
+            traces = read_sqlite(profile.written())
+        except FormatError as error:
+            assert str(error).startswith(str(profile.path))
+        else:
+            assert sum(len(trace.spans) for trace in traces) <= 5
