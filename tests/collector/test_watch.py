@@ -110,11 +110,14 @@ def test_what_is_known_better_is_said_at_once(started: tuple[Collector, TestClie
     until(lambda: findings(client)[0]["title"] == "Rank 5 holds up all others")
 
 
-def test_a_hang_is_found_and_is_critical(started: tuple[Collector, TestClient]) -> None:
+def test_a_hang_is_critical_and_says_who_is_missing_from_which_collective(
+    started: tuple[Collector, TestClient],
+) -> None:
     _, client = started
     play(client, "hang", since=5)
-    (found,) = until(lambda: findings(client))
+    (found,) = until(lambda: [one for one in findings(client) if one["ranks"] == [5]])
     assert (found["cause"], found["severity"]) == ("hang", "critical")
+    assert any("not entered: all_reduce, collective" in line for line in found["evidence"])
 
 
 def test_a_healthy_job_has_no_finding(started: tuple[Collector, TestClient]) -> None:
@@ -271,4 +274,27 @@ def test_open_findings_survive_a_restart_of_the_collector(tmp_path: Path) -> Non
     collector.close()
     again = Collector(place, CONFIG)
     assert [one.id for one in again.watcher.open_findings()] == [before["id"]]
+    again.close()
+
+
+def test_a_capture_that_a_stopped_collector_waited_for_is_given_up_by_the_next(
+    tmp_path: Path,
+) -> None:
+    place = parse_place(str(tmp_path / "store"))
+    collector = Collector(place, CONFIG)
+    with TestClient(make_app(collector)) as client:
+        agents = play(client, "", windows=3)
+        until(lambda: collector.watcher.jobs())
+        asked = client.post("/v1/captures", json={"job": "job"}).json()["data"]["id"]
+        client.put(f"/v1/detail?capture={asked}&agent={agents[0].name}", content=b"archive")
+        (before,) = client.get("/v1/captures").json()["data"]
+        assert before["state"] == "requested"
+    collector.close()
+    again = Collector(place, CONFIG)
+    with TestClient(make_app(again)) as client:
+        (after,) = client.get("/v1/captures").json()["data"]
+        assert (after["state"], after["files"]) == ("partial", 1)
+        assert "stopped before" in after["problem"]
+        late = client.put(f"/v1/detail?capture={asked}&agent={agents[1].name}", content=b"x")
+        assert late.status_code == 404
     again.close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from pilotlight.probe import errands
 from pilotlight.trace.flight_recorder import load_plain
@@ -76,6 +79,29 @@ def test_of_two_flight_recorders_the_one_in_use_is_taken_with_the_members_of_its
         found = load_plain(made, "dump")
         assert found["entries"] == [{"pg_id": 0}]
         assert found["pg_config"] == groups
+
+
+def test_of_each_group_the_last_collective_entered_and_finished_is_told() -> None:
+    pytest.importorskip("torch")
+    ended = run(
+        "import torch.distributed as dist, torch, json\n"
+        "from pilotlight.probe import errands\n"
+        "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "dist.all_reduce(torch.ones(2))\n"
+        "dist.broadcast(torch.ones(2), 0)\n"
+        "print(json.dumps(errands._collectives({})))"
+    )
+    told = {"entered": 2, "finished": 2, "operation": "broadcast"}
+    assert json.loads(ended.stdout) == {"groups": {"0 default_pg": told}}, ended.stderr
+
+
+def test_what_is_not_finished_and_what_is_between_two_ranks_is_told_apart() -> None:
+    groups: dict[str, dict[str, object]] = {}
+    entry = {"process_group": ("3", "tp"), "profiling_name": "nccl:all_gather", "is_p2p": False}
+    for number, state, is_p2p in ((1, "completed", False), (2, "started", False), (9, "", True)):
+        more = {"collective_seq_id": number, "state": state, "is_p2p": is_p2p}
+        errands._add_collective(groups, {**entry, **more})
+    assert groups == {"3 tp": {"entered": 2, "finished": 1, "operation": "all_gather"}}
 
 
 HOSTILE_AGENT = r"""

@@ -268,6 +268,7 @@ class Service:
         if self.shipping is not None:
             with self.faults.apart("shipping"):
                 self.shipping.answer_requests(self.jobs.open, self.flush)
+                self.shipping.ask_stalled(self.captures.ask, now_ns)
                 jobs = self.jobs.open.values()
                 self.shipping.tick(jobs, self.clocks.pairs[-1], self.governor, now_ns)
         self._end_if_idle(now_ns)
@@ -294,7 +295,7 @@ class Service:
         for job in self.jobs.open.values():
             job.recorder.devices.add(news.values, news.events, news.windows)
         if self.shipping is not None:
-            self.shipping.devices(news.windows, news.events, self.board.models)
+            self.shipping.devices.add(news.windows, news.events, self.board.models)
         if news.values and self.clients.wants("devices", None):
             self.clients.publish("devices", None, [self.board.status(now_ns)])
 

@@ -10,6 +10,7 @@ from pilotlight.agent.launched import OTHER, Launched
 from pilotlight.agent.parts import StepParts
 from pilotlight.agent.process import Process
 from pilotlight.agent.recorder import Taken
+from pilotlight.agent.stalled import Ask, Quiet, Waits
 from pilotlight.agent.sums import merge_sums
 from pilotlight.agent.tables import Columns, Tables, numbers
 from pilotlight.recording.schema import WINDOW_NS, WindowKind
@@ -21,6 +22,8 @@ MOST_NAMES = 64
 """Of a kind, a process and a window; the time of the rest is added up as `(other)`."""
 
 _BYTES_WAITING = 8 << 20
+# The probe's own thread waits all the time.
+_OWN = "(probe/errands.py)"
 
 Rows = list[list[Value]]
 
@@ -64,6 +67,7 @@ class ProcessShipment:
         self.last_step = -1
         self.last_step_ns = 0
         self.finished: dict[str, int] = {}
+        self._quiet = Quiet(process.pid)
         self.stack = ""
         self.ended_ns = 0
         self.how = ""
@@ -72,6 +76,14 @@ class ProcessShipment:
     @property
     def dropped(self) -> int:
         return self._dropped if self.ended_ns else self.process.dropped
+
+    @property
+    def waits(self) -> Waits:
+        return self._quiet.waits
+
+    def ask_if_quiet(self, now_ns: int, ask: Ask) -> None:
+        if not self.ended_ns:
+            self._quiet.look(self.last_step_ns, now_ns, ask)
 
     def end(self, now_ns: int) -> None:
         """Its segment is let go after this."""
@@ -126,9 +138,11 @@ class ProcessShipment:
 
 @dataclass
 class JobShipment:
-    """Of one job on this node."""
+    """Of one job on this node. `identity` is that of a rank, and outlives it: the last batch of a
+    job has no processes."""
 
     job: Job
+    identity: Mapping[str, object] = field(default_factory=dict)
     processes: dict[int, ProcessShipment] = field(default_factory=dict)
     waiting: list[Tables] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -158,6 +172,7 @@ class JobShipment:
     def take(self, until_ns: int, to_realtime_ns: int) -> Batchful:
         """Everything since the last time; times on the wall clock."""
         made = Batchful()
+        self._identify()
         for index, one in self.processes.items():
             for row in one.parts.take(until_ns):
                 one.last_step = max(one.last_step, row[0])
@@ -186,6 +201,14 @@ class JobShipment:
                 self._take_histograms(made, part["histograms"][1], to_realtime_ns)
         self.waiting, self.waiting_bytes = [], 0
         return made
+
+    def _identify(self) -> None:
+        """By the first rank, with the newest attempt of all."""
+        known = [one.process.identity for one in self.processes.values()]
+        ranks = [one for one in known if isinstance(one.get("rank"), int)] or known
+        if ranks:
+            attempts = [a for one in known if isinstance(a := one.get("attempt"), int)]
+            self.identity = {**ranks[0], "attempt": max(attempts, default=0)}
 
     def _take_traffic(
         self, made: Batchful, index: int, one: ProcessShipment, to_realtime_ns: int
@@ -245,8 +268,9 @@ class JobShipment:
                 continue
             rows.sort(key=lambda row: -row[3])
             texts = _texts_of(kind, one.definitions)
-            if kind == WindowKind.SAMPLE and rows:
-                one.stack = texts(rows[0][1]).rsplit("\n", 1)[-1]
+            if kind == WindowKind.SAMPLE:
+                frames = (texts(row[1]).rsplit("\n", 1)[-1] for row in rows)
+                one.stack = next((frame for frame in frames if not frame.endswith(_OWN)), "")
             time_ns = _aligned(start_ns + to_realtime_ns)
             for state, id, count, total_ns, min_ns, max_ns in rows[:MOST_NAMES]:
                 name = made.name(STACK if kind == WindowKind.SAMPLE else NAME, texts(id))

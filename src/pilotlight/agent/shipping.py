@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from pilotlight import __version__
 from pilotlight.agent.bringing import bring
 from pilotlight.agent.checkup import Checkup
-from pilotlight.agent.counters.rows import WindowRow
-from pilotlight.agent.counters.source import Event
+from pilotlight.agent.device_shipment import DeviceShipment
 from pilotlight.agent.governor import Governor
+from pilotlight.agent.header import add_places, job_facts, loss
 from pilotlight.agent.job import Job
 from pilotlight.agent.process import Process
 from pilotlight.agent.recorder import Taken
-from pilotlight.agent.shipment import Batchful, JobShipment, ProcessShipment
+from pilotlight.agent.shipment import Batchful, JobShipment
+from pilotlight.agent.stalled import Ask
+from pilotlight.agent.unsent import Unsent
 from pilotlight.recording.manifest import ClockPair
 from pilotlight.recording.schema import WINDOW_NS
 from pilotlight.ship.envelope import Value, seal
@@ -32,20 +31,6 @@ _TOLD_AGAIN_NS = 3_600_000_000_000
 _MOST_TOLD = 50_000
 _MOST_STEPS = 20_000
 _ALL_NS = 1 << 62
-_MOST_COUNTERS = 20_000
-_MOST_EVENTS = 1000
-# In the store the unit is part of the name.
-_UNITS = {
-    "%": ("_ratio", 0.01),
-    "°C": ("_c", 1.0),
-    "MHz": ("_mhz", 1.0),
-    "W": ("_w", 1.0),
-    "J": ("_j", 1.0),
-    "B": ("_bytes", 1.0),
-    "B/s": ("_bytes_per_s", 1.0),
-}
-_THROTTLES = ("held_by_temperature", "held_by_board", "held_by_reliability")
-_UNSENT = "unsent.json"
 
 
 class Shipping:
@@ -68,10 +53,8 @@ class Shipping:
         self._idle_due_ns = now_ns
         self._counted: dict[tuple[str, str], int] = {}
         self._known_lost = 0
-        self._left_by_a_killed = self._unsent()
-        self._device_windows: list[WindowRow] = []
-        self._device_events: list[tuple[int, Event]] = []
-        self._models: Mapping[str, str] = {}
+        self._unsent = Unsent(target.folder)
+        self.devices = DeviceShipment()
         self._checkup = Checkup(now_ns)
         self.problems: dict[str, int] = {}
         self.sender.start()
@@ -101,16 +84,11 @@ class Shipping:
         if shipment is not None and process.index in shipment.processes:
             shipment.processes[process.index].end(now_ns)
 
-    def devices(
-        self,
-        windows: Sequence[WindowRow],
-        events: Sequence[tuple[int, Event]],
-        models: Mapping[str, str],
-    ) -> None:
-        """What the node's counters said; `models` by device."""
-        self._models = models
-        self._device_windows = [*self._device_windows, *windows][-_MOST_COUNTERS:]
-        self._device_events = [*self._device_events, *events][-_MOST_EVENTS:]
+    def ask_stalled(self, ask: Ask, now_ns: int) -> None:
+        """Once a second; what they answer goes with the next batch."""
+        for shipment in self._shipments.values():
+            for one in shipment.processes.values():
+                one.ask_if_quiet(now_ns, ask)
 
     def tick(self, jobs: Iterable[Job], clock: ClockPair, governor: Governor, now_ns: int) -> None:
         """Once a second."""
@@ -134,8 +112,7 @@ class Shipping:
         self._seal([(job, False) for job in jobs], clock, governor, now_ns)
         self.requests.stop()
         self.sender.stop(3.0)
-        with contextlib.suppress(OSError):
-            (self._target.folder / _UNSENT).unlink()
+        self._unsent.clear()
 
     def status(self) -> dict[str, object]:
         best = self.sender.clock.best
@@ -171,21 +148,20 @@ class Shipping:
         for job, is_over in jobs:
             shipment = self._shipments.setdefault(job.name, JobShipment(job))
             made = shipment.take(_ALL_NS if is_over else now_ns, to_realtime_ns)
-            _join(tables, made, _add_places(places, shipment, to_realtime_ns))
+            _join(tables, made, add_places(places, shipment, to_realtime_ns))
             texts.update(made.texts)
-            facts.append(_facts(job, shipment, is_over, now_ns + to_realtime_ns))
-            losses += self._losses(job, shipment, now_ns + to_realtime_ns)
+            when_ns = now_ns + to_realtime_ns
+            facts.append(job_facts(shipment, is_over, when_ns, self.devices.gpus))
+            losses += self._losses(job, shipment, when_ns)
             _forget_ended(shipment)
         if len(tables.get("steps", ())) > _MOST_STEPS:
             beyond = len(tables["steps"]) - _MOST_STEPS
             del tables["steps"][_MOST_STEPS:]
-            losses.append(_loss(jobs[0][0].name, "steps beyond a batch", beyond, clock.realtime_ns))
-        for place in places:
-            place["gpu_name"] = self._models.get(f"gpu{place['gpu']}", "")[:200]
-        self._take_devices(places, tables, to_realtime_ns)
+            losses.append(loss(jobs[0][0].name, "steps beyond a batch", beyond, clock.realtime_ns))
+        self.devices.take_rows(places, tables, to_realtime_ns)
         tables["names"] = self._untold(texts, now_ns)
         self._put(places, facts, losses, tables, governor, now_ns + to_realtime_ns)
-        self._write_unsent([job.name for job, _ in jobs], now_ns + to_realtime_ns)
+        self._unsent.note([job.name for job, _ in jobs], now_ns + to_realtime_ns)
 
     def _put(
         self,
@@ -211,14 +187,14 @@ class Shipping:
             "places": places,
             "jobs": facts,
             "losses": losses,
-            "events": self._take_events(realtime_ns - time.monotonic_ns()),
+            "events": self.devices.take_events(realtime_ns - time.monotonic_ns()),
             "facts": {
                 "cpu_ratio": round(max(0.0, governor.cpu_ratio()), 6),
                 "rss_bytes": governor.latest.rss_bytes,
                 "spool_bytes": self.outbox.size_bytes,
                 "batches_lost": lost.batches,
                 "rows_lost": lost.rows,
-                "gpus": [model[:200] for _, model in sorted(self._models.items())][:1024],
+                "gpus": self.devices.gpus,
                 **self._checked(),
             },
         }
@@ -233,61 +209,6 @@ class Shipping:
         """What the doctor says is sent when it was asked anew; the collector keeps the latest."""
         found = self._checkup.take()
         return {} if found is None else {"doctor": found}
-
-    def _take_devices(
-        self,
-        places: list[dict[str, object]],
-        tables: dict[str, list[list[Value]]],
-        to_realtime_ns: int,
-    ) -> None:
-        """A GPU's counters are those of the rank that has it; the rest are the node's own."""
-        owners = {
-            place["gpu"]: number for number, place in enumerate(places) if place["rank"] != -1
-        }
-        node = len(places)
-        rows = tables.setdefault("counters", [])
-        throttled: dict[tuple[int, int, int], float] = {}
-        for counter, start_ns, count, mean, least, most in self._device_windows:
-            gpu = gpu_number(counter.device)
-            suffix, scale = _UNITS.get(counter.unit, ("", 1.0))
-            name = f"{'gpu' if gpu >= 0 else counter.device}.{counter.name}{suffix}"
-            when_ns = (start_ns + to_realtime_ns) // WINDOW_NS * WINDOW_NS
-            place = owners.get(gpu, node) if gpu >= 0 else node
-            value = mean * scale
-            rows.append(
-                [
-                    place,
-                    gpu,
-                    when_ns,
-                    name,
-                    count,
-                    value * count,
-                    least * scale,
-                    most * scale,
-                    value,
-                ]
-            )
-            if counter.name in _THROTTLES:
-                throttled[place, gpu, when_ns] = throttled.get((place, gpu, when_ns), 0.0) + value
-        for (place, gpu, when_ns), ratio in throttled.items():
-            rows.append([place, gpu, when_ns, "gpu.throttle_ratio", 1, ratio, ratio, ratio, ratio])
-        if any(row[0] == node for row in rows):
-            places.append({"job": "", "role": "node"})
-        self._device_windows = []
-
-    def _take_events(self, to_realtime_ns: int) -> list[dict[str, object]]:
-        events = [
-            {
-                "time_ns": when + to_realtime_ns,
-                "device": event.device[:200],
-                "name": event.name[:200],
-                "value": event.value,
-                "text": event.text[:200],
-            }
-            for when, event in self._device_events
-        ]
-        self._device_events = []
-        return events
 
     def _untold(self, texts: Mapping[int, tuple[int, str]], now_ns: int) -> list[list[Value]]:
         """Definitions that went down with a lost batch are told again, and all now and then."""
@@ -316,95 +237,15 @@ class Shipping:
             new = count - self._counted.get((job.name, what), 0)
             self._counted[job.name, what] = count
             if new > 0:
-                found.append(_loss(job.name, what, new, time_ns))
-        last_ns = self._left_by_a_killed.pop(job.name, None)
-        if last_ns is not None:
-            seconds = max(1, min(3600, (time_ns - last_ns) // 10**9))
-            found.append(_loss(job.name, "seconds that a killed agent had", seconds, time_ns))
+                found.append(loss(job.name, what, new, time_ns))
+        seconds = self._unsent.seconds(job.name, time_ns)
+        if seconds:
+            found.append(loss(job.name, "seconds that a killed agent had", seconds, time_ns))
         return found
-
-    def _unsent(self) -> dict[str, int]:
-        """Jobs of an agent that was killed, with the time of its last batch."""
-        try:
-            content = json.loads((self._target.folder / _UNSENT).read_text())
-            return {str(job): int(when) for job, when in content.items()}
-        except (OSError, ValueError, AttributeError, TypeError):
-            return {}
-
-    def _write_unsent(self, jobs: Sequence[str], time_ns: int) -> None:
-        with contextlib.suppress(OSError):
-            path: Path = self._target.folder / _UNSENT
-            path.write_text(json.dumps(dict.fromkeys(jobs, time_ns)))
 
     def _note(self, problem: str) -> None:
         if len(self.problems) < 32 or problem in self.problems:
             self.problems[problem] = self.problems.get(problem, 0) + 1
-
-
-def _add_places(
-    places: list[dict[str, object]], shipment: JobShipment, to_realtime_ns: int
-) -> dict[int, int]:
-    """A place for each process; returns by index which."""
-    chosen = {}
-    for index, one in shipment.processes.items():
-        chosen[index] = len(places)
-        places.append(_place(shipment.job.name, one, shipment.has_ranks, to_realtime_ns))
-    return chosen
-
-
-def _place(
-    job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int
-) -> dict[str, object]:
-    process, identity = one.process, one.process.identity
-    rank, role = identity.get("rank"), str(identity.get("role", "main"))
-    if not isinstance(rank, int):
-        rank = 0 if role == "main" and not has_ranks else -1
-        role = "launcher" if role == "main" and has_ranks else role
-    local_rank = identity.get("local_rank")
-    return {
-        "job": job,
-        "attempt": _number(identity.get("attempt")),
-        "rank": rank,
-        "process": process.index,
-        "role": role[:200],
-        "pid": process.pid,
-        "gpu": local_rank if isinstance(local_rank, int) else -1,
-        "python": str(identity.get("python", ""))[:200],
-        "started_ns": process.since_ns + to_realtime_ns,
-        "ended_ns": one.ended_ns + to_realtime_ns if one.ended_ns else 0,
-        "how": one.how,
-        "step": one.last_step,
-        "last_step_ns": one.last_step_ns + to_realtime_ns if one.last_step_ns else 0,
-        "finished": one.finished,
-        "stack": one.stack[:200],
-        "read": process.read,
-        "dropped": one.dropped,
-    }
-
-
-def _facts(job: Job, shipment: JobShipment, is_over: bool, realtime_ns: int) -> dict[str, object]:
-    manifest = job.recorder.manifest
-    identities = [one.process.identity for one in shipment.processes.values()]
-    ranks = [one for one in identities if isinstance(one.get("rank"), int)] or identities
-    first: Mapping[str, object] = ranks[0] if ranks else {}
-    finish = job.finish
-    exit_code = (finish.exit_code if finish else None) or 0
-    signal = (finish.signal if finish else None) or 0
-    state = "running" if not is_over else "failed" if exit_code or signal else "finished"
-    known = ("python", "version", "container", "role", "launcher")
-    return {
-        "job": job.name,
-        "attempt": max((_number(one.get("attempt")) for one in identities), default=0),
-        "started_ns": manifest.created_ns,
-        "ended_ns": realtime_ns if is_over else 0,
-        "state": state,
-        "exit_code": exit_code,
-        "signal": signal,
-        "launcher": str(first.get("launcher") or "")[:200],
-        "world_size": _number(first.get("world_size")),
-        "command": " ".join(manifest.command)[:4000],
-        "facts": {key: first[key] for key in known if first.get(key) is not None},
-    }
 
 
 def _join(tables: dict[str, list[list[Value]]], made: Batchful, places: Mapping[int, int]) -> None:
@@ -418,17 +259,3 @@ def _join(tables: dict[str, list[list[Value]]], made: Batchful, places: Mapping[
 def _forget_ended(shipment: JobShipment) -> None:
     for index in [index for index, one in shipment.processes.items() if one.ended_ns]:
         del shipment.processes[index]
-
-
-def gpu_number(device: str) -> int:
-    """-1 for what is no GPU."""
-    rest = device.removeprefix("gpu")
-    return int(rest) if rest != device and rest.isdigit() and len(rest) < 6 else -1
-
-
-def _loss(job: str, what: str, count: int, time_ns: int) -> dict[str, object]:
-    return {"job": job, "what": what, "count": count, "time_ns": time_ns}
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0

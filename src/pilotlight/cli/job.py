@@ -44,6 +44,8 @@ def lines(
         f"started {ago(row['started_ns'])} ago",
         f"  {row['command']}",
     ]
+    told = ", ".join(f"{name} {value}" for name, value in data["facts"].items())
+    said += [f"  with {told}"] if told else []
     if row["steps"]:
         quantiles = "  ".join(f"{key} {length(ns)}" for key, ns in data["quantiles_ns"].items())
         said.append(f"  {row['steps']} steps of {length(row['step_ns'])}  {quantiles}")

@@ -22,6 +22,7 @@ ANSWER_S = 120.0
 _PLAIN = re.compile(r"[^A-Za-z0-9_.-]")
 _DAY_NS = 86_400 * 10**9
 _USER_GAP_S = 5.0
+_ARCHIVE = ".tar.zst"
 
 
 @dataclass
@@ -93,6 +94,8 @@ class CaptureDesk:
         self._job_last_s: dict[tuple[str, str, bool], float] = {}
         self._node_last_s: dict[tuple[str, str], float] = {}
         self.counts: Counter[str] = Counter()
+        if store.place.server is None:
+            self._give_up_before(time.time_ns())
 
     def ask(
         self,
@@ -172,7 +175,7 @@ class CaptureDesk:
             node = _PLAIN.sub("_", capture.agents[agent][0])
         folder = self._folder / id
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder / f"{node}.tar.zst", self._settings.each_bytes
+        return folder / f"{node}{_ARCHIVE}", self._settings.each_bytes
 
     def delivered(self, id: str, agent: str, size: int, facts: Mapping[str, object]) -> None:
         """The file is there; the capture is stored when the last one is."""
@@ -222,6 +225,7 @@ class CaptureDesk:
 
     def expire(self, now_ns: int) -> int:
         """Removes the files of captures whose time is over; returns how many."""
+        self._give_up_before(now_ns - 2 * int(ANSWER_S * 1e9))
         rows = self._store.select(
             "SELECT tenant, job, id FROM captures FINAL WHERE expires_ns < {now:Int64} "
             "AND state != 'expired' AND state != 'requested'",
@@ -230,6 +234,30 @@ class CaptureDesk:
         for tenant, job, id in rows:
             self._remove(tenant, job, id, now_ns)
         return len(rows)
+
+    def _give_up_before(self, time_ns: int) -> None:
+        """On those that nobody waits for any more: the collector that asked was stopped. Another
+        one of the same cluster may still wait for what was asked for later."""
+        names = self._column_names()
+        rows = self._store.select(
+            f"SELECT {', '.join(names)} FROM captures FINAL "
+            "WHERE state = 'requested' AND requested_ns < {time:Int64}",
+            {"time": time_ns},
+        )
+        for row in rows:
+            given = dict(zip(names, row, strict=True))
+            if given["id"] in self._open:
+                continue
+            files = [one for one in self.files(given["id"]) if one[0].endswith(_ARCHIVE)]
+            self.counts["given up"] += 1
+            given |= {
+                "state": "partial" if files else "failed",
+                "problem": "the collector was stopped before all of it had come",
+                "files": len(files),
+                "bytes": sum(size for _, size in files),
+                "updated_ns": time.time_ns(),
+            }
+            self._store.insert_rows("captures", [given])
 
     def discard(self, tenant: str, id: str, who: str) -> None:
         """Removes the files of a capture before its time. UsageError: it is still on its way."""

@@ -142,7 +142,7 @@ class SimulatedAgent:
             "node": self.host,
             "version": "0.1.0",
             "made_ns": to_ns,
-            "places": [self._place(first, place, latest[place]) for place in range(len(latest))],
+            "places": [self._place(first, place, step, to_ns) for place, step in enumerate(latest)],
             "jobs": [self._facts(state, to_ns)],
             "facts": {
                 "cpu_ratio": 0.004,
@@ -161,8 +161,9 @@ class SimulatedAgent:
         }
         return seal(header, tables)
 
-    def _place(self, first: int, place: int, step: int) -> dict[str, object]:
+    def _place(self, first: int, place: int, step: int, now_ns: int) -> dict[str, object]:
         return {
+            **_waits(self.job, first + place, now_ns),
             "job": self.job.name,
             "attempt": self.job.attempt,
             "rank": first + place,
@@ -342,6 +343,19 @@ def _counters(
         [place, place, time_ns, name, 10, 10 * value, value, value, value]
         for name, value in values.items()
     ]
+
+
+def _waits(job: FleetJob, rank: int, now_ns: int) -> dict[str, object]:
+    """In a hang one rank has not come to the collective that the others wait in."""
+    hang = next((f for f in job.faults if f.kind == "hang" and f.from_ns < now_ns), None)
+    if hang is None:
+        return {}
+    done = 32 * (hang.from_ns // job.step_ns)
+    return {
+        "entered": {"dp": done + (rank != hang.rank)},
+        "finished": {"dp": done},
+        "operations": {"dp": "all_reduce"},
+    }
 
 
 def _share(fault: FleetFault, rank: int, time_ns: int) -> float:

@@ -167,6 +167,19 @@ def test_the_rank_that_has_not_entered_the_collective_is_missing() -> None:
     assert "collective 7" in " ".join(finding.evidence)
 
 
+def test_the_collective_that_a_rank_is_missing_from_is_named() -> None:
+    windows = hanging(7, 7, 6, 7, operations={"world": "all_reduce"})
+    (finding,) = diagnose_windows(windows, 60 * SECOND).findings
+    assert "not entered: all_reduce, collective 7 of group world" in finding.evidence
+
+
+def test_a_rank_that_does_not_say_where_it_is_while_others_wait_is_missing() -> None:
+    silent = RankWindow(3, [1, 2], [1e8, 1e8], progress=Progress(0))
+    (finding,) = diagnose_windows([*hanging(7, 7, 7), silent], 60 * SECOND).findings
+    assert finding.rank == 3
+    assert "the others wait in collective 7 of group world" in " ".join(finding.evidence)
+
+
 def test_a_job_that_made_a_step_just_now_does_not_hang() -> None:
     windows = hanging(7, 7, 6, 7, last_step_ns=50 * SECOND)
     assert diagnose_windows(windows, 60 * SECOND).findings == ()

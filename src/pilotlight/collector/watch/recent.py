@@ -42,7 +42,9 @@ class RecentRank:
     counters: dict[str, float] = field(default_factory=dict)
     collectives: tuple[CollectiveSum, ...] = ()
     last_step_ns: int = 0
+    entered: dict[str, int] = field(default_factory=dict)
     finished: dict[str, int] = field(default_factory=dict)
+    operations: dict[str, str] = field(default_factory=dict)
     stack: str = ""
     ended_ns: int = 0
     heard_ns: int = 0
@@ -75,7 +77,9 @@ class RecentRank:
             device=self.device,
             progress=Progress(
                 last_step_ns=self.last_step_ns,
+                entered=self.entered,
                 finished=self.finished,
+                operations=self.operations,
                 stack=self.stack,
                 is_alive=not self.ended_ns,
             )
@@ -168,7 +172,8 @@ def _rank(job: RecentJob, place: Place, batch: Batch) -> RecentRank:
     if one is None:
         one = job.ranks[place.rank] = RecentRank(batch.header.node, batch.header.agent)
     one.node, one.agent, one.device = batch.header.node, batch.header.agent, place.gpu_name
-    one.finished, one.stack = dict(place.finished), place.stack
+    one.entered, one.finished = dict(place.entered), dict(place.finished)
+    one.operations, one.stack = dict(place.operations), place.stack
     one.ended_ns = place.ended_ns
     one.heard_ns = batch.received_ns
     if place.last_step_ns:

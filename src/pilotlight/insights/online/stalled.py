@@ -59,7 +59,7 @@ def _suspects(known: Sequence[tuple[int, Progress]]) -> tuple[list[int], str]:
         if late:
             behind |= late
             waiting |= set(entered) - late
-            text = f"not entered: collective {furthest} of group {group}"
+            text = f"not entered: {_collective(known, group, furthest)}"
     # Who waits in one group and is late in another is a victim.
     suspects = sorted(behind - waiting) or sorted(behind)
     if suspects:
@@ -70,8 +70,19 @@ def _suspects(known: Sequence[tuple[int, Progress]]) -> tuple[list[int], str]:
         for group, number in p.entered.items()
         if p.finished.get(group, number) < number
     }
+    silent = sorted(rank for rank, p in known if not p.entered)
+    if stuck and silent:
+        group, number = next(iter(next(p for rank, p in known if rank in stuck).entered.items()))
+        where = _collective(known, group, number)
+        return silent, f"the others wait in {where}, these do not say where they are"
     if stuck and len(stuck) < len(known):
         return sorted(stuck), "entered by all, not finished by these: their device or link"
     if stuck:
         return [], "all ranks have entered the same collective and none leaves: the network"
     return [], "no collectives known: compare the stacks"
+
+
+def _collective(known: Sequence[tuple[int, Progress]], group: str, number: int) -> str:
+    names = (p.operations.get(group) for _, p in known if p.entered.get(group) == number)
+    operation = next(filter(None, names), "")
+    return f"{operation}{', ' if operation else ''}collective {number} of group {group}"

@@ -55,11 +55,13 @@ class CollectiveSum:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a rank is. `entered` and `finished`: by group the number of its last collective."""
+    """Where a rank is. `entered` and `finished`: by group the number of its last collective;
+    `operations`: what the one entered is."""
 
     last_step_ns: int
     entered: Mapping[str, int] = field(default_factory=dict)
     finished: Mapping[str, int] = field(default_factory=dict)
+    operations: Mapping[str, str] = field(default_factory=dict)
     stack: str = ""
     is_alive: bool = True
 

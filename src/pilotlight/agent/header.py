@@ -1,0 +1,110 @@
+"""What the header of a batch says of a job: its places, facts and losses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pilotlight.agent.shipment import JobShipment, ProcessShipment
+
+_IDENTITY = ("python", "version", "container", "role", "launcher")
+_MOST_FACTS = 100
+_LONGEST_FACT = 200
+
+Described = dict[str, object]
+
+
+def add_places(
+    places: list[Described], shipment: JobShipment, to_realtime_ns: int
+) -> dict[int, int]:
+    """A place for each process; returns by index which."""
+    chosen = {}
+    for index, one in shipment.processes.items():
+        chosen[index] = len(places)
+        places.append(_place(shipment.job.name, one, shipment.has_ranks, to_realtime_ns))
+    return chosen
+
+
+def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int) -> Described:
+    process, identity = one.process, one.process.identity
+    rank, role = identity.get("rank"), str(identity.get("role", "main"))
+    if not isinstance(rank, int):
+        rank = 0 if role == "main" and not has_ranks else -1
+        role = "launcher" if role == "main" and has_ranks else role
+    local_rank = identity.get("local_rank")
+    return {
+        "job": job,
+        "attempt": _number(identity.get("attempt")),
+        "rank": rank,
+        "process": process.index,
+        "role": role[:200],
+        "pid": process.pid,
+        "gpu": local_rank if isinstance(local_rank, int) else -1,
+        "python": str(identity.get("python", ""))[:200],
+        "started_ns": process.since_ns + to_realtime_ns,
+        "ended_ns": one.ended_ns + to_realtime_ns if one.ended_ns else 0,
+        "how": one.how,
+        "step": one.last_step,
+        "last_step_ns": one.last_step_ns + to_realtime_ns if one.last_step_ns else 0,
+        "entered": one.waits.entered,
+        # By one count: that of the flight recorder where the rank was asked for it.
+        "finished": {**one.finished, **one.waits.finished},
+        "operations": one.waits.operations,
+        "stack": one.stack[:200],
+        "read": process.read,
+        "dropped": one.dropped,
+    }
+
+
+def job_facts(
+    shipment: JobShipment, is_over: bool, realtime_ns: int, gpus: Sequence[str]
+) -> Described:
+    job, identity = shipment.job, shipment.identity
+    finish = job.finish
+    exit_code = (finish.exit_code if finish else None) or 0
+    signal = (finish.signal if finish else None) or 0
+    state = "running" if not is_over else "failed" if exit_code or signal else "finished"
+    return {
+        "job": job.name,
+        "attempt": _number(identity.get("attempt")),
+        "started_ns": job.recorder.manifest.created_ns,
+        "ended_ns": realtime_ns if is_over else 0,
+        "state": state,
+        "exit_code": exit_code,
+        "signal": signal,
+        "launcher": str(identity.get("launcher") or "")[:200],
+        "world_size": _number(identity.get("world_size")),
+        "command": " ".join(job.recorder.manifest.command)[:4000],
+        "facts": known_facts(identity, gpus),
+    }
+
+
+def known_facts(identity: Mapping[str, object], gpus: Sequence[str]) -> Described:
+    """What a rank said of itself and its frameworks, as names and plain values; bounded."""
+    found = {key: identity[key] for key in _IDENTITY if identity.get(key) is not None}
+    told = identity.get("facts")
+    for name, value in told.items() if isinstance(told, Mapping) else ():
+        if name.endswith(".environment") and isinstance(value, (list, tuple)):
+            pairs = (str(pair).partition("=") for pair in value)
+            found |= {f"env {key}": text for key, _, text in pairs}
+        else:
+            found[name] = value
+    if gpus:
+        counts = Counter(gpus)
+        found["gpus"] = ", ".join(f"{count} x {model}" for model, count in counts.items())
+    return {
+        str(name)[:_LONGEST_FACT]: value if isinstance(value, (int, float)) else _text(value)
+        for name, value in list(found.items())[:_MOST_FACTS]
+    }
+
+
+def loss(job: str, what: str, count: int, time_ns: int) -> Described:
+    return {"job": job, "what": what, "count": count, "time_ns": time_ns}
+
+
+def _text(value: object) -> str:
+    return str(value)[:_LONGEST_FACT]
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0

@@ -1,0 +1,33 @@
+"""What a batch says of a job's processes."""
+
+from __future__ import annotations
+
+from pilotlight.agent.header import known_facts
+
+
+def test_facts_of_frameworks_are_plain_values_by_name() -> None:
+    identity = {
+        "python": "3.11.7",
+        "container": None,
+        "facts": {
+            "torch.version": "2.13.0",
+            "torch.tf32_matmul": True,
+            "torch.threads": 8,
+            "torch.environment": ["NCCL_DEBUG=INFO", "OMP_NUM_THREADS=1"],
+        },
+    }
+    assert known_facts(identity, ["NVIDIA H100 80GB HBM3"] * 8) == {
+        "python": "3.11.7",
+        "torch.version": "2.13.0",
+        "torch.tf32_matmul": True,
+        "torch.threads": 8,
+        "env NCCL_DEBUG": "INFO",
+        "env OMP_NUM_THREADS": "1",
+        "gpus": "8 x NVIDIA H100 80GB HBM3",
+    }
+
+
+def test_facts_are_bounded_whatever_a_process_says() -> None:
+    many = known_facts({"facts": {f"x{n}": ["y" * 1000] for n in range(1000)}}, [])
+    assert len(many) == 100 and max(len(str(value)) for value in many.values()) == 200
+    assert known_facts({"facts": "rubbish"}, []) == {}
