@@ -20,7 +20,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         env={**os.environ, "PILOTLIGHT": "1", **environment},
     )
 
@@ -89,7 +89,8 @@ def test_of_each_group_the_last_collective_entered_and_finished_is_told() -> Non
         "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
         "dist.all_reduce(torch.ones(2))\n"
         "dist.broadcast(torch.ones(2), 0)\n"
-        "print(json.dumps(errands._collectives({})))"
+        "print(json.dumps(errands._collectives({})))",
+        PILOTLIGHT="0",
     )
     told = {"entered": 2, "finished": 2, "operation": "broadcast"}
     assert json.loads(ended.stdout) == {"groups": {"0 default_pg": told}}, ended.stderr
