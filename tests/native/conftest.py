@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.building import building
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
 BUILD_SECONDS = 600
+STAGES = ("ring", "drain")
 
 
 @pytest.fixture(scope="session")
@@ -38,38 +40,57 @@ def program() -> Callable[[str, str], Path]:
 class Mutant:
     """A program of native/tests compiled against code with one mistake in it.
 
-    `old` stands exactly once in the file of native/ and becomes `new`.
+    `old` stands exactly once in the file of native/ and becomes `new`. `kept` has what other
+    mutants have compiled of the same code.
     """
 
     folder: Path
+    kept: Path
 
     def build(
         self, source: str, file: str, old: str, new: str, compiler: str, flags: Sequence[str]
     ) -> Path:
         if shutil.which(compiler) is None:
             pytest.skip(f"{compiler} is not installed")
-        for stage in ("ring", "drain"):
+        for stage in STAGES:
             shutil.copytree(NATIVE / stage, self.folder / stage)
         text = (self.folder / file).read_text()
         assert text.count(old) == 1, f"{file} has changed: {old!r}"
         (self.folder / file).write_text(text.replace(old, new))
-        made = self.folder / "mutant"
-        finish([compiler, "-std=c++17", "-O0", "-g", "-pthread", "-w", *flags,
-                f"-I{self.folder}", f"-I{NATIVE / 'tests'}", NATIVE / "tests" / source,
-                *self._needed(source), "-o", made])  # fmt: skip
-        return made
+        compile = [compiler, "-std=c++17", "-O0", "-g", "-w", f"-I{NATIVE / 'tests'}", *flags]
+        parts = []
+        for name in [f"tests/{source}", *_needed(source)]:
+            is_changed = name == file or file.endswith(".h")
+            tree = self.folder if is_changed else NATIVE
+            made = (self.folder if is_changed else self.kept) / _object(name, compile)
+            if not made.exists():
+                code = NATIVE / name if name.startswith("tests/") else tree / name
+                finish([*compile, f"-I{tree}", "-c", code, "-o", made])
+            parts.append(made)
+        finish([compiler, "-pthread", *flags, *parts, "-o", self.folder / "mutant"])
+        return self.folder / "mutant"
 
-    def _needed(self, source: str) -> list[Path]:
-        # ring.h alone needs nothing; the bindings need Python, and nothing here does.
-        if source == "ring_test.cpp":
-            return []
-        found = [*(self.folder / "ring").glob("*.cpp"), *(self.folder / "drain").glob("*.cpp")]
-        return sorted(path for path in found if path.name != "module.cpp")
+
+def _object(name: str, compile: Sequence[str]) -> str:
+    return f"{name.replace('/', '-')}-{zlib.crc32(' '.join(compile).encode()):08x}.o"
+
+
+def _needed(source: str) -> list[str]:
+    # ring.h alone needs nothing; the bindings need Python, and nothing here does.
+    if source == "ring_test.cpp":
+        return []
+    found = [path for stage in STAGES for path in (NATIVE / stage).glob("*.cpp")]
+    return sorted(str(path.relative_to(NATIVE)) for path in found if path.name != "module.cpp")
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("objects")
 
 
 @pytest.fixture
-def mutant(tmp_path: Path) -> Mutant:
-    return Mutant(tmp_path)
+def mutant(tmp_path: Path, kept: Path) -> Mutant:
+    return Mutant(tmp_path, kept)
 
 
 @pytest.fixture
