@@ -141,7 +141,7 @@ def any_shape(random: np.random.Generator, seed: int) -> JobShape:
         gpu=str(random.choice(["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA B200"])),
         seed=seed,
     )
-    # Communication inside the layers is exposed: as little as that of the gradients.
+    # Communication inside and between layers is exposed: as little as that of the gradients.
     inner = float(random.uniform(0.02, 0.05)) / (2 if tensor > 1 and experts > 1 else 1)
     shape = dataclasses.replace(
         shape,
@@ -151,7 +151,7 @@ def any_shape(random: np.random.Generator, seed: int) -> JobShape:
         optimizer_us=float(random.uniform(0.5, 3)) * shape.gemm_us,
         tensor_us=inner * shape.gemm_us,
         exchange_us=inner * shape.gemm_us,
-        transfer_us=float(random.uniform(0.05, 0.2)) * shape.gemm_us,
+        transfer_us=float(random.uniform(0.02, 0.06)) * shape.gemm_us * shape.layers / pipeline,
         input_copy_us=float(random.uniform(0.1, 0.5)) * shape.gemm_us,
     )
     step_us = shape.device_step_us
