@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.recording.columns import Columns
-from pilotlight.recording.gpu_windows import GpuWindows, weights
+from pilotlight.recording.gpu_windows import GpuWindows, Kept, weights
 
 _MS = 1_000_000
 
@@ -35,6 +35,27 @@ def test_totals_are_right_also_where_a_mark_was_written_late(late_mark_ns: int) 
     none = activities.where(np.zeros(activities.rows, bool))
     total = weights(windows, activities, none).sum()
     assert total == pytest.approx(launched, rel=0.02)
+
+
+@pytest.mark.parametrize("place", ["end", "middle"])
+def test_records_lost_by_the_buffer_are_not_counted_twice(place: str) -> None:
+    windows, activities, launched = storm(0)
+    in_window = np.arange(activities.rows) % 1000
+    first = 700 if place == "end" else 300
+    kept = (in_window < first) | (in_window >= first + 300)
+    some = activities.where(kept)
+    none = activities.where(np.zeros(activities.rows, bool))
+    lost = Kept(some.rows, activities.rows - some.rows)
+    assert weights(windows, some, none, lost).sum() == pytest.approx(launched, rel=0.02)
+
+
+def test_lost_records_count_where_every_launch_was_heard() -> None:
+    windows, activities, launched = storm(0)
+    heard_always = GpuWindows(0, windows.start_ns, np.tile([1, 0], 10), windows.end_ns)
+    some = activities.where(np.arange(activities.rows) % 1000 < 700)
+    launches = Columns(launched, {"kind": np.ones(launched, np.uint8)}, {})
+    lost = Kept(some.rows, activities.rows - some.rows)
+    assert weights(heard_always, some, launches, lost).sum() == pytest.approx(launched)
 
 
 @given(st.integers(0, 9 * _MS))

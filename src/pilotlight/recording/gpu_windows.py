@@ -16,6 +16,8 @@ _ENDED, _LAUNCHES, _RECORDS, _NODES = -2, 0, 1, 2
 # From here on the launches that were heard count the work better than the clock does.
 _KNOWN_RATIO = 0.5
 _LEAST_WINDOWS = 4
+# A jump in the numbers of calls this much above the usual one is more than calls without a record.
+_LOST_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
@@ -99,17 +101,36 @@ def _end_ns(recording: Recording, process: int) -> int:
     return latest
 
 
-def weights(windows: GpuWindows, activities: Columns, launches: Columns) -> Array:
+@dataclass(frozen=True)
+class Kept:
+    """How many device records a process wrote, and how many it knows it lost."""
+
+    kept: int
+    lost: int
+
+    @property
+    def factor(self) -> float:
+        """For how many each stands because others were lost, which are taken to be alike."""
+        return (self.kept + self.lost) / self.kept if self.kept > 0 else 1.0
+
+
+NONE_LOST = Kept(0, 0)
+
+
+def weights(
+    windows: GpuWindows, activities: Columns, launches: Columns, records: Kept = NONE_LOST
+) -> Array:
     """For how many of its kind each activity stands, so that sums are unbiased; 1: for itself.
 
     Graphs are timed as a whole in all windows but those that show their nodes; nodes in those
     alone; everything else whenever device records are on. Where most launches were heard, their
-    number counts instead of the share of time.
+    number counts instead of the share of time; what was lost is then among what is missing already.
     """
     watched = windows.watched_ns
     is_graph = activities["kind"] == ActivityKind.GRAPH
     is_node = (activities["detail"] != 0) & ~is_graph
-    result: Array = np.full(activities.rows, _ratio(watched, windows.records_ns))
+    by_time = _ratio(watched, windows.records_ns) * records.factor
+    result: Array = np.full(activities.rows, by_time)
     if windows.launches_ns >= _KNOWN_RATIO * watched and launches.rows:
         for kind in np.unique(activities["kind"]).tolist():
             mine = (activities["kind"] == kind) & ~is_node
@@ -118,13 +139,13 @@ def weights(windows: GpuWindows, activities: Columns, launches: Columns) -> Arra
             if heard and mine.any():
                 result[mine] = max(1.0, launched / int(mine.sum()))
     else:
-        result[:] = _by_calls(windows, activities, float(result[0]) if result.size else 1.0)
-    result[is_graph] = _ratio(watched, watched - windows.nodes_ns)
-    result[is_node] = _ratio(watched, windows.nodes_ns)
+        result[:] = _by_calls(windows, activities, records.lost, by_time)
+    result[is_graph] = _ratio(watched, watched - windows.nodes_ns) * records.factor
+    result[is_node] = _ratio(watched, windows.nodes_ns) * records.factor
     return result
 
 
-def _by_calls(windows: GpuWindows, activities: Columns, by_time: float) -> float:
+def _by_calls(windows: GpuWindows, activities: Columns, lost: int, by_time: float) -> float:
     """The weight of a record by the numbers of API calls, which go on where nobody listens.
 
     A busy program does more calls between the windows than in them, for there it is not slowed
@@ -141,12 +162,25 @@ def _by_calls(windows: GpuWindows, activities: Columns, by_time: float) -> float
     spans_ns = int(starts_ns[-1] - starts_ns[0])
     # The calls of an off window are a jump in the numbers. Times do not tell as well which record
     # belongs to which window: the mark of one may be written long after it began.
-    jumps = np.sort(np.diff(numbers) - 1)[-off_windows:]
-    inside = calls + 1 - int(np.maximum(jumps, 0).sum())
+    jumps = np.sort(np.maximum(np.diff(numbers) - 1, 0))
+    between = jumps[-off_windows:].sum() + _lost_in_windows(jumps[:-off_windows], lost)
+    inside = calls + 1 - int(between)
     if spans_ns <= 0 or calls <= 0 or inside <= 0:
         return by_time
     weight = calls / spans_ns * windows.watched_ns / inside
     return weight if by_time * 0.25 <= weight <= by_time * 20 else by_time
+
+
+def _lost_in_windows(jumps: Array, lost: int) -> int:
+    """Of the sorted jumps within windows, those that are lost records: whole buffers of them.
+
+    What was lost at the end of a window is part of the jump to the next one.
+    """
+    if not jumps.size or lost <= 0:
+        return 0
+    usual = max(float(jumps[jumps.size // 2]), 1.0)
+    large = jumps[jumps > _LOST_AT_ONCE * usual]
+    return min(int(large.sum()), lost)
 
 
 def _ratio(whole: int, part: int) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
-from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, gpu_windows, weights
+from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, Kept, gpu_windows, weights
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import ActivityKind, MarkKind
 from pilotlight.report.intervals import merge, overlap
@@ -94,7 +94,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         values = _last_values(recording, process)
         if own is not None:
             all_known = my_launches if process not in with_gaps else no_launches
-            weight[mine] = weights(own, my_activities, all_known) * _lost_factor(values)
+            weight[mine] = weights(own, my_activities, all_known, _kept(values))
         processes.append(
             _process(
                 recording,
@@ -146,11 +146,9 @@ def _process(
     )
 
 
-def _lost_factor(values: Mapping[str, float]) -> float:
-    """For how many each record stands because others were lost, which are taken to be alike."""
-    kept = values.get("gpu/records", 0.0)
+def _kept(values: Mapping[str, float]) -> Kept:
     lost = values.get("gpu/lost_by_cupti", 0.0) + values.get("gpu/lost_ring_full", 0.0)
-    return (kept + lost) / kept if kept > 0 else 1.0
+    return Kept(int(values.get("gpu/records", 0.0)), int(lost))
 
 
 def _busy(windows: GpuWindows, activities: Columns) -> float | None:
