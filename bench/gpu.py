@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -76,6 +76,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--storm-seconds", type=float, default=16, help="at each rate")
     parser.add_argument("--runs", type=int, default=10, help="for each known cost (the bar: 50)")
+    parser.add_argument("--costs", nargs="+", type=float, default=COSTS, help="known ones")
+    parser.add_argument("--rates", nargs="+", type=int, default=RATES, help="of the storms")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="all if left out")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     arguments = parser.parse_args()
@@ -87,8 +89,8 @@ def main() -> int:
         parts: dict[str, Callable[[], list[Bar]]] = {
             "launch": costs_of_a_launch,
             "all": lambda: everything_at_once(work),
-            "storms": lambda: storms(work, arguments.storm_seconds),
-            "known": lambda: known_costs(work, arguments.runs),
+            "storms": lambda: storms(work, arguments.rates, arguments.storm_seconds),
+            "known": lambda: known_costs(work, arguments.costs, arguments.runs),
         }
         bars = [bar for part in arguments.parts for bar in parts[part]()]
     return report("gpu", bars, as_json=arguments.json)
@@ -201,9 +203,9 @@ def everything_at_once(work: Path) -> list[Bar]:
     ]
 
 
-def storms(work: Path, seconds: float) -> list[Bar]:
+def storms(work: Path, rates: Sequence[int], seconds: float) -> list[Bar]:
     bars = []
-    for rate in RATES:
+    for rate in rates:
         out, folder = run_job(
             work, f"storm-{rate}", [str(BUILD / "storm"), str(rate), f"{seconds:g}", "1", "300"]
         )
@@ -213,7 +215,8 @@ def storms(work: Path, seconds: float) -> list[Bar]:
         off = abs(total / truth["kernel_ns"] - 1)
         print(
             f"{rate} launches/s: costs {truth['late_ratio']:.2%}, total off by {off:.2%}, "
-            f"seen {gpu['processes'][0]['coverage_ratio']:.1%}",
+            f"seen {gpu['processes'][0]['coverage_ratio']:.1%}, "
+            f"{gpu['processes'][0]['losses'] or 'nothing lost'}",
             flush=True,
         )
         name = f"storm of {rate:,} launches/s"
@@ -228,10 +231,10 @@ def storms(work: Path, seconds: float) -> list[Bar]:
     return bars
 
 
-def known_costs(work: Path, runs: int) -> list[Bar]:
+def known_costs(work: Path, costs: Sequence[float], runs: int) -> list[Bar]:
     """How often the interval that the report shows has the truth in it."""
     bars = []
-    for cost in COSTS:
+    for cost in costs:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             found = list(pool.map(partial(shown_interval, work, cost), range(runs)))
         told = [interval for interval in found if interval is not None]
@@ -260,9 +263,11 @@ def shown_interval(work: Path, cost: float, number: int) -> Interval | None:
     out, folder = run_job(
         work,
         f"cost-{cost}-{number}",
-        [sys.executable, "-c", _STEPS.format(sim=str(SIM), seconds=4, kernel_ns=500_000)],
+        [sys.executable, "-c", _STEPS.format(sim=str(SIM), seconds=8, kernel_ns=500_000)],
         PILOTLIGHT_SIM_STRETCH=str(cost),
-        PILOTLIGHT_GPU_PERIOD="0.1",
+        # Shorter than the default of a second, to see as many windows in an eighth of the time. In
+        # windows of a few steps, switching records on and off costs more than what is added here.
+        PILOTLIGHT_GPU_PERIOD="0.3",
         PILOTLIGHT_RATE="0",
     )
     found = gpu_report(folder)["processes"][0]

@@ -48,6 +48,14 @@ void BufferPool::request(bool must_give, uint8_t** data, size_t* bytes) noexcept
   free(overflow);
 }
 
+bool BufferPool::is_low() const noexcept {
+  uint32_t left = 0;
+  for (const Entry& entry : entries_) {
+    if (entry.state.load(std::memory_order_relaxed) == kFree) left++;
+  }
+  return left < kBuffers / 4;
+}
+
 bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
                           size_t valid_bytes) noexcept {
   if (data >= memory_ && data < memory_ + kBuffers * kBytes) {

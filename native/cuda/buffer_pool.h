@@ -43,6 +43,7 @@ class BufferPool {
 
   uint32_t out() const noexcept;   // with CUPTI now
   uint32_t full() const noexcept;  // waiting for us now
+  bool is_low() const noexcept;    // less than a quarter is left for CUPTI
   uint64_t exhausted() const noexcept { return exhausted_.load(std::memory_order_relaxed); }
 
  private:

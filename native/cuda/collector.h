@@ -71,6 +71,7 @@ class Collector {
   int64_t window_ns(Window window) noexcept;
   Window next_window() noexcept;
   bool samples_next() const noexcept;
+  bool ends_early() const noexcept;
   Governor& governor() noexcept { return is_sampling_ ? pc_governor_ : governor_; }
   void context_ends(Context context) noexcept;
   WindowFacts facts(int64_t now_ns) noexcept;

@@ -1,0 +1,295 @@
+// native/cuda/collector_windows.cpp: the collector's windows: when they begin and end, what is on
+// in them, and what is told of them.
+#include <stdio.h>
+
+#include <algorithm>
+
+#include "cuda/collector.h"
+#include "cuda/neighbours.h"
+#include "cuda/tiers.h"
+#include "cuda/waiting.h"
+#include "cuda/window_mark.h"
+
+namespace pilotlight::cupti {
+namespace {
+
+constexpr int64_t kRetryNs = 2 * kSecondNs;
+constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
+constexpr uint32_t kMaxSteps = 512;  // looked at in a window
+
+constexpr Kind kRecords[] = {kConcurrentKernel, kMemcpy,  kMemcpyPeer, kMemset,
+                             kSynchronization,  kMemory2, kOverhead};
+
+}  // namespace
+
+void Collector::set_records(bool on, bool nodes) noexcept {
+  // A whole graph or its nodes: never both. Records of nodes come by the kind of their work.
+  bool want_nodes = on && nodes && has_graphs_;
+  if (want_nodes != nodes_on_) {
+    if (want_nodes) {
+      library_.disable(kGraphTrace);
+    } else {
+      library_.enable(kGraphTrace);
+    }
+    nodes_on_ = want_nodes;
+  }
+  if (on == records_on_) return;
+  char text[128];
+  for (Kind kind : kRecords) {
+    Result result = on ? library_.enable(kind) : library_.disable(kind);
+    if (on && result != kSuccess && kind == kConcurrentKernel) {
+      snprintf(text, sizeof(text), "no kernel records: cuptiActivityEnable failed with %d", result);
+      missing(text);
+    }
+  }
+  records_on_ = on;
+}
+
+// Before the first cycle with PC sampling, and after the last one.
+void Collector::set_sampling(bool wanted) noexcept {
+  if (wanted == notes_contexts_.load(std::memory_order_relaxed)) return;
+  bool alone = !library_.facts().samples_beside;
+  if (wanted) {
+    if (alone) set_records(false, false);
+    if (alone && has_graphs_) library_.disable(kGraphTrace);
+    sampler_.open(&library_, api_);
+  } else {
+    sampler_.close();
+    if (alone && has_graphs_) library_.enable(kGraphTrace);
+    is_sampling_ = false;
+  }
+  notes_contexts_.store(wanted, std::memory_order_release);
+}
+
+// Records and PC sampling take turns, so that whoever asked for records has them meanwhile.
+bool Collector::samples_next() const noexcept {
+  if (tier_ != kTierPc || sampler_.refused() != kSuccess) return false;
+  return !library_.facts().samples_beside || !is_sampling_;
+}
+
+// Ends and begins windows when it is time, takes CUPTI again when it is free.
+void Collector::turn(int64_t now_ns) noexcept {
+  pthread_mutex_lock(&lock_);
+  uint32_t tier = wanted_tier();
+  bool paused = !api_->collecting->load(std::memory_order_relaxed);
+  bool tier_changed = tier != tier_;
+  tier_ = tier;
+  if (tier == kTierOff) {
+    if (holds_.load(std::memory_order_relaxed) && !finalize_.load(std::memory_order_relaxed)) {
+      release(true);
+    }
+  } else if (!holds_.load(std::memory_order_relaxed)) {
+    if (!others_.load(std::memory_order_relaxed) && now_ns >= retry_ns_) {
+      retry_ns_ = now_ns + kRetryNs;
+      if (take()) begin_window(Window::kPlain, now_ns);
+    }
+  } else if (paused) {
+    if (window_ != Window::kNone) {
+      end_window(now_ns);
+      window_ = Window::kNone;
+      set_sampling(false);
+      set_records(false, false);
+      if (launches_on_) launches_.enable(&library_, false);
+      launches_on_ = false;
+      api_->mark("gpu/window", 10, kMarkNothing);
+      library_.flush(0);
+    }
+  } else if (window_ == Window::kNone || now_ns >= window_end_ns_ || tier_changed || ends_early()) {
+    finalize_.store(false, std::memory_order_relaxed);
+    end_window(now_ns);
+    set_sampling(tier_ == kTierPc);
+    begin_window(next_window(), now_ns);
+  }
+  tell_plan();
+  pthread_mutex_unlock(&lock_);
+}
+
+// Before CUPTI finds no buffer: less is collected, but all of it. Not where all was asked for.
+bool Collector::ends_early() const noexcept {
+  return window_ == Window::kOn && tier_ != kTierAll && pool_.is_low();
+}
+
+Collector::Window Collector::next_window() noexcept {
+  if (!has_clock_ || tier_ == kTierLaunches) return Window::kPlain;
+  if (tier_ == kTierAll) return Window::kOn;
+  if (window_ == Window::kOn) return Window::kPlain;
+  if (window_ == Window::kPlain && governor().plan().quiet_ns > 0) return Window::kQuiet;
+  is_sampling_ = samples_next();
+  return Window::kOn;
+}
+
+int64_t Collector::window_ns(Window window) noexcept {
+  const Plan& plan = governor().plan();
+  if (tier_ == kTierAll || tier_ == kTierLaunches) return kSecondNs;
+  int64_t length = window == Window::kOn      ? plan.on_ns
+                   : window == Window::kPlain ? plan.plain_ns
+                                              : plan.quiet_ns;
+  // Spread by a quarter either way, so that work with a rhythm of its own is not always met at the
+  // same beat; the mean stays.
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return length * 3 / 4 + static_cast<int64_t>(random_ % static_cast<uint64_t>(length / 2 + 1));
+}
+
+void Collector::begin_window(Window window, int64_t now_ns) noexcept {
+  bool samples = window == Window::kOn && is_sampling_;
+  bool on = window == Window::kOn && !samples;
+  // Where they are asked for, from the start: CUPTI wants to know before a graph is instantiated.
+  bool nodes =
+      on && (tier_ == kTierNodes || tier_ == kTierAll ||
+             (saw_graph_.load(std::memory_order_relaxed) && ++on_windows_ % kNodesOneIn == 0));
+  bool launches = window != Window::kQuiet;
+  bool launched = launches_on_;
+  bool toggles = !library_.facts().cannot_toggle;
+  if (launches != launches_on_) {
+    launches_.enable(&library_, launches);
+    launches_on_ = launches;
+  }
+  // Where switching off may hang, records stay as they were first.
+  bool changes = on != records_on_ || nodes != nodes_on_;
+  if (changes && (toggles || on)) set_records(on, nodes && toggles);
+  if (changes || launches != launched || window_ == Window::kNone) {
+    int64_t mark = !launches     ? kMarkNothing
+                   : nodes_on_   ? kMarkNodes
+                   : records_on_ ? kMarkRecords
+                                 : kMarkLaunches;
+    api_->mark("gpu/window", 10, mark);
+  }
+  if (samples && sampler_.start() != kSuccess) {
+    char text[128];
+    snprintf(text, sizeof(text), "no PC sampling: CUPTI refuses with %d%s", sampler_.refused(),
+             words_of(sampler_.refused()));
+    missing(text);
+  }
+  window_ = window;
+  window_start_ns_ = clock_ns(CLOCK_MONOTONIC);
+  window_start_ticks_ = ticks_of(tick_kind_);
+  window_end_ns_ = now_ns + window_ns(window);
+  launches_before_ = launches_.launches();
+  cost_before_ = launches_.cost_ticks();
+  calls_before_ = launches_.calls();
+  call_ticks_before_ = launches_.call_ticks();
+  overhead_before_ = counts_[kShownOverheadNs].load(std::memory_order_relaxed);
+  exhausted_before_ = pool_.exhausted();
+}
+
+WindowFacts Collector::facts(int64_t now_ns) noexcept {
+  WindowFacts facts = {};
+  facts.kind = window_ == Window::kOn      ? WindowKind::kOn
+               : window_ == Window::kPlain ? WindowKind::kPlain
+                                           : WindowKind::kQuiet;
+  facts.duration_ns = now_ns - window_start_ns_;
+  double ticks_per_ns = clock_.ticks_per_ns();
+  auto cost = static_cast<double>(launches_.cost_ticks() - cost_before_);
+  facts.launches = launches_.launches() - launches_before_;
+  facts.calls = launches_.calls() - calls_before_;
+  auto call_ticks = static_cast<double>(launches_.call_ticks() - call_ticks_before_);
+  if (facts.calls != 0) {
+    facts.call_ns = call_ticks / ticks_per_ns / static_cast<double>(facts.calls);
+  }
+  facts.launch_cost_ns = static_cast<int64_t>(cost / ticks_per_ns);
+  facts.cupti_cost_ns = static_cast<int64_t>(
+      counts_[kShownOverheadNs].load(std::memory_order_relaxed) - overhead_before_);
+  facts.overrun = pool_.exhausted() != exhausted_before_;
+  const StepClock& steps = *api_->steps;
+  uint64_t count = steps.count.load(std::memory_order_acquire);
+  double lengths[kMaxSteps];
+  uint64_t from = std::max(steps_before_, count > kMaxSteps ? count - kMaxSteps : 0);
+  uint64_t previous = 0;
+  for (uint64_t i = from; i < count; i++) {
+    uint64_t ticks = steps.ticks[i % StepClock::kKept].load(std::memory_order_relaxed);
+    // A step counts if it both begins and ends in this window.
+    if (previous >= window_start_ticks_ && ticks > previous) {
+      lengths[facts.steps++] = static_cast<double>(ticks - previous) / ticks_per_ns;
+    }
+    previous = ticks;
+  }
+  // The last one is the beginning of the next window's first.
+  steps_before_ = count > 0 ? count - 1 : 0;
+  facts.step_ns = typical(lengths, facts.steps);
+  return facts;
+}
+
+void Collector::end_window(int64_t now_ns) noexcept {
+  if (window_ == Window::kNone) return;
+  if (window_ == Window::kOn && is_sampling_) sampler_.stop();
+  governor().observe(facts(now_ns));
+  if (window_ == Window::kOn) library_.flush(0);
+  if (window_ == Window::kOn || tier_ == kTierAll) return;
+  const Overhead& overhead = governor().overhead();
+  if (overhead.pairs >= 3) {
+    count(is_sampling_ ? "gpu/pc_overhead_ratio" : "gpu/overhead_ratio", overhead.ratio);
+    count(is_sampling_ ? "gpu/pc_overhead_low" : "gpu/overhead_low", overhead.low);
+    count(is_sampling_ ? "gpu/pc_overhead_high" : "gpu/overhead_high", overhead.high);
+  }
+  count("gpu/launch_ratio", governor().launch_ratio());
+  count("gpu/spent_ratio", governor().spent_ratio());
+}
+
+// What is collected from now on, for clients that share it.
+void Collector::tell_plan() noexcept {
+  const Plan& plan = governor_.plan();
+  double records = 0, launches = 0, samples = 0;
+  if (holds_.load(std::memory_order_relaxed) && window_ != Window::kNone) {
+    auto cycle = static_cast<double>(plan.on_ns + plan.plain_ns + plan.quiet_ns);
+    bool windows = has_clock_ && tier_ != kTierLaunches && tier_ != kTierAll;
+    records = windows ? plan.duty : has_clock_ && tier_ == kTierAll ? 1 : 0;
+    launches = windows ? static_cast<double>(plan.on_ns + plan.plain_ns) / cycle : 1;
+    if (records_on_ && library_.facts().cannot_toggle) records = 1;
+    if (tier_ == kTierPc && sampler_.refused() == kSuccess) {
+      double turns = library_.facts().samples_beside ? 0.5 : 1;
+      samples = pc_governor_.plan().duty * turns;
+      records *= 1 - turns;
+    }
+  }
+  constexpr const char* kNames[] = {"gpu/tier", "gpu/duty", "gpu/launches_duty", "gpu/pc_duty"};
+  const double values[] = {static_cast<double>(tier_), records, launches, samples};
+  for (uint32_t i = 0; i < 4; i++) {
+    if (values[i] != told_[i]) count(kNames[i], values[i]);
+    told_[i] = values[i];
+  }
+}
+
+void Collector::second(int64_t now_ns) noexcept {
+  next_second_ns_ = now_ns + kSecondNs;
+  watch_neighbours();
+  pthread_mutex_lock(&lock_);
+  if (holds_.load(std::memory_order_relaxed)) {
+    library_.flush(0);
+    if (has_clock_) clock_.check();
+  }
+  PcCounts pc = sampler_.counts();
+  Result pc_refused = sampler_.refused();
+  pthread_mutex_unlock(&lock_);
+  auto of = [this](Shown which) { return counts_[which].load(std::memory_order_relaxed); };
+  struct {
+    const char* name;
+    uint64_t value;
+  } const all[] = {{"gpu/records", of(kShownRecords)},
+                   {"gpu/lost_by_cupti", of(kShownCuptiLost)},
+                   {"gpu/lost_ring_full", of(kShownRingFull)},
+                   {"gpu/zero_timestamps", of(kShownZeroTimes)},
+                   {"gpu/out_of_order", of(kShownOutOfOrder)},
+                   {"gpu/unknown_records", of(kShownUnknown)},
+                   {"gpu/without_launch", of(kShownWithoutOrigin)},
+                   {"gpu/names_shared", of(kShownNamesShared)},
+                   {"gpu/nodes_lost", nodes_.lost()},
+                   {"gpu/no_buffer_left", pool_.exhausted()},
+                   {"gpu/clock_jumps", clock_.jumps()},
+                   {"gpu/clock_uncertainty_ns", has_clock_ ? clock_.uncertainty_ns() : 0},
+                   {"gpu/pc_samples", pc.samples},
+                   {"gpu/pc_dropped", pc.dropped},
+                   {"gpu/pc_other_samples", pc.other},
+                   {"gpu/pc_lost", pc.lost},
+                   {"gpu/pc_contexts_out", pc.contexts_out},
+                   {"gpu/pc_refused", static_cast<uint64_t>(pc_refused)}};
+  static_assert(sizeof(all) / sizeof(all[0]) <= sizeof(shown_) / sizeof(shown_[0]));
+  uint32_t i = 0;
+  for (const auto& one : all) {
+    if (one.value != shown_[i]) count(one.name, static_cast<double>(one.value));
+    shown_[i++] = one.value;
+  }
+}
+
+}  // namespace pilotlight::cupti
