@@ -263,11 +263,9 @@ def shown_interval(work: Path, cost: float, number: int) -> Interval | None:
     out, folder = run_job(
         work,
         f"cost-{cost}-{number}",
-        [sys.executable, "-c", _STEPS.format(sim=str(SIM), seconds=8, kernel_ns=500_000)],
+        [sys.executable, "-c", _STEPS.format(sim=str(SIM), seconds=4, kernel_ns=500_000)],
         PILOTLIGHT_SIM_STRETCH=str(cost),
-        # Shorter than the default of a second, to see as many windows in an eighth of the time. In
-        # windows of a few steps, switching records on and off costs more than what is added here.
-        PILOTLIGHT_GPU_PERIOD="0.3",
+        PILOTLIGHT_GPU_PERIOD="0.1",
         PILOTLIGHT_RATE="0",
     )
     found = gpu_report(folder)["processes"][0]
