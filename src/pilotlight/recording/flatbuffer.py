@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pilotlight.errors import FormatError
 
+_SHAPES = {code: struct.Struct(f"<{code}") for code in "bBhHiIqQ"}
+
 
 @dataclass(frozen=True)
 class Scalar:
@@ -168,7 +170,8 @@ class TableView:
 
 
 def _unpack(data: bytes, code: str, position: int) -> int:
-    if position < 0 or position + struct.calcsize("<" + code) > len(data):
+    shape = _SHAPES[code]
+    if position < 0 or position + shape.size > len(data):
         raise FormatError("metadata points outside itself")
-    number: int = struct.unpack_from("<" + code, data, position)[0]
+    number: int = shape.unpack_from(data, position)[0]
     return number
