@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import numpy as np
@@ -263,18 +264,19 @@ def test_the_newest_counters_of_every_gpu_are_at_hand(reader: Reader) -> None:
     assert found[-1].counters["gpu.power_w"] == pytest.approx(newest[0])
 
 
-class _TwoShards:
-    """A cluster of which one shard does not answer."""
-
-    is_distributed = True
-
-    def select(self, sql: str, values: object, settings: dict[str, object]) -> list[tuple[int]]:
-        if not settings["skip_unavailable_shards"]:
-            raise ShardDown("the store refused: All connection tries failed")
-        return [(1280,)]
-
-
-def test_a_shard_that_is_down_makes_the_answer_partial() -> None:
-    reader = Reader(_TwoShards())  # type: ignore[arg-type]
-    assert reader.select("SELECT count() FROM steps") == [(1280,)]
-    assert reader.is_partial
+def test_a_shard_that_is_down_makes_the_answer_partial(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two shards of the real engine: itself, and an address at which nobody listens."""
+    monkeypatch.setattr(Store, "is_distributed", True)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        shards = f"127.0.0.1,127.0.0.1:{nobody.getsockname()[1]}"
+        counted = f"SELECT count() FROM remote('{shards}', 'default', 'steps') WHERE tenant = "
+        counted += "{tenant:String}"
+        with pytest.raises(ShardDown):
+            filled.select(counted, {"tenant": "default"}, {"skip_unavailable_shards": 0})
+        reader = Reader(filled)
+        assert reader.select(counted) == [(8 * 10 * WINDOWS,)]
+        assert reader.is_partial
+        assert reader.select_arrow(counted).num_rows == 1
