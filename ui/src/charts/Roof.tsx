@@ -15,10 +15,12 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
   if (!mine) return null;
   const xs = points.map((point) => point.x).concat(mine.flops / mine.bytes), ys = points.map((point) => point.y).concat(peaks.map((peak) => peak.flops));
   const [x0, x1] = [Math.floor(Math.log10(Math.min(...xs)) - 0.5), Math.ceil(Math.log10(Math.max(...xs)) + 0.3)];
-  const [y0, y1] = [Math.floor(Math.log10(Math.max(Math.min(...ys), 1e6))), Math.ceil(Math.log10(Math.max(...ys)) + 0.1)];
+  const [y0, y1] = [Math.floor(Math.log10(Math.max(Math.min(...ys), 1e6)) - 0.5), Math.ceil(Math.log10(Math.max(...ys)) + 0.1)];
   const x = (value: number) => LEFT + ((Math.log10(value) - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
   const y = (value: number) => HEIGHT - BOTTOM - ((Math.log10(Math.max(value, 10 ** y0)) - y0) / (y1 - y0)) * (HEIGHT - BOTTOM - TOP);
-  const roof = (peak: Peak) => `M${x(10 ** x0)},${y(peak.bytes * 10 ** x0)}L${x(peak.flops / peak.bytes)},${y(peak.flops)}L${x(10 ** x1)},${y(peak.flops)}`;
+  // A roof begins where it comes into the picture: cut off at the bottom, it would have another slope.
+  const left = (peak: Peak) => Math.max(10 ** x0, 10 ** y0 / peak.bytes);
+  const roof = (peak: Peak) => `M${x(left(peak))},${y(peak.bytes * left(peak))}L${x(peak.flops / peak.bytes)},${y(peak.flops)}L${x(10 ** x1)},${y(peak.flops)}`;
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" role="group" aria-label={label}>
       {decades(x0, x1).map((power) => <><line class="grid" x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} /><text x={x(10 ** power)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{10 ** power}</text></>)}
