@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pilotlight.errors import UsageError
-from pilotlight.store.schema import ROLLUPS, TABLES, Rollup, StoredTable
+from pilotlight.store.rollups import ROLLUPS, Rollup
+from pilotlight.store.schema import TABLES, StoredTable
 
 # Inserts carry the number of their spool segment; the engine takes each at most once.
 _REMEMBERED_INSERTS = 10_000

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pilotlight.store.ddl import create_table, local_name
-from pilotlight.store.schema import PARTS, ROLLUPS, TABLES
+from pilotlight.store.rollups import ROLLUPS
+from pilotlight.store.schema import PARTS, TABLES
 
 Run = Callable[[str], None]
 Exists = Callable[[str], bool]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilotlight.errors import StoreError, UsageError
-from pilotlight.store.schema import ROLLUPS, TABLES
+from pilotlight.store.rollups import ROLLUPS
+from pilotlight.store.schema import TABLES
 from pilotlight.store.store import Store
 
 MOST_ROWS = 100_000
