@@ -141,7 +141,8 @@ def test_a_process_that_died_without_an_agent_is_gone_and_the_job_ends(
     os.kill(child, 9)
     os.waitpid(child, 0)
     agent.start()
-    until(lambda: agent.is_finished("job"), 30)
+    until(lambda: agent.recording().processes[0].end, 60)
+    until(lambda: agent.is_finished("job"), 60)
     (process,) = agent.recording().processes
     assert process.end is not None and process.end.how == "gone"
 
