@@ -104,3 +104,11 @@ def test_a_migration_that_was_killed_begins_again(
     monkeypatch.setattr(Store, "command", whole)
     with Store(place) as store:
         assert answers(store) == before
+
+
+def test_a_table_that_came_without_a_new_version_is_made(tmp_path: Path) -> None:
+    place = parse_place(str(tmp_path))
+    with Store(place) as store:
+        store.command("DROP TABLE doctor")
+    with Store(place) as store:
+        assert store.select("SELECT count() FROM doctor") == [(0,)]
