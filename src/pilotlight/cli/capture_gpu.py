@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilotlight.cli.terminal import overwrite
+from pilotlight.cli.terminal import console, overwrite
 from pilotlight.client import Client
 from pilotlight.errors import NotFound, PilotlightError
 from pilotlight.permission import METHODS, Method, facts_of, find_cupti, missing_for, reason_of
@@ -63,11 +63,9 @@ def _stalls(
 
 
 def _print_stalls(stalls: Sequence[FunctionStalls]) -> None:
-    from rich.console import Console
-
     from pilotlight.report.gpu_tables import print_stalls
 
-    print_stalls(stalls, Console())
+    print_stalls(stalls, console())
 
 
 def _processes(status: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
