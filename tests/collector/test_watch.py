@@ -238,23 +238,27 @@ def test_what_nobody_wants_any_more_is_removed(started: tuple[Collector, TestCli
     assert sorted(actions) == ["capture", "discard capture"]
 
 
+def _of_rank_5() -> list[tuple[str, Any]]:
+    return [(path, body) for path, body in list(Told.bodies) if "rank 5" in json.dumps(body)]
+
+
 def test_findings_are_announced_once_in_each_shape(webhook: str, tmp_path: Path) -> None:
     seen = tmp_path / "command.jsonl"
     alerts = Alerts(
         webhook=f"{webhook}/hook",
         slack=f"{webhook}/slack",
         alertmanager=webhook,
-        command=["sh", "-c", f"cat >> {seen}"],
+        command=["sh", "-c", f"(cat; echo) >> {seen}"],
     )
     config = Config(alerts=alerts, watch=Watch(every_s=0.3))
     collector = Collector(parse_place(str(tmp_path / "store")), config)
     with TestClient(make_app(collector)) as client:
         play(client, "throttle")
-        until(lambda: len(Told.bodies) >= 3 and seen.exists())
+        until(lambda: len(_of_rank_5()) >= 3 and seen.exists() and '"throttle"' in seen.read_text())
         time.sleep(1)
     collector.close()
     # A look at half of the steps may have found something else besides.
-    told = [(path, body) for path, body in Told.bodies if "rank 5" in json.dumps(body)]
+    told = _of_rank_5()
     assert sorted(path for path, _ in told) == ["/api/v2/alerts", "/hook", "/slack"]
     bodies = dict(told)
     assert bodies["/hook"]["cause"] == "throttle"

@@ -162,9 +162,12 @@ def test_phases_and_what_none_covers_are_the_steps(reader: Reader, length_s: int
 
 
 def test_the_doctor_is_told_the_worst_first_and_only_what_was_seen_last(filled: Store) -> None:
-    row = {"tenant": "ill", "agent": "a", "node": "n", "detail": "", "fix": "do", "seen_ns": 5}
+    now_ns = time.time_ns()  # older rows would leave the table
+    row = {"tenant": "ill", "agent": "a", "node": "n", "detail": "", "fix": "do", "seen_ns": now_ns}
     rows = [{"what": "clock", "state": "ok"}, {"what": "disk", "state": "broken"}]
-    filled.insert_rows("doctor", [{**row, "what": "gone", "state": "broken", "seen_ns": 4}])
+    filled.insert_rows(
+        "doctor", [{**row, "what": "gone", "state": "broken", "seen_ns": now_ns - 1}]
+    )
     filled.insert_rows("doctor", [{**row, **each} for each in rows])
     found = queries.doctor(Reader(filled, "ill"))
     assert [(one.what, one.state) for one in found] == [("disk", "broken"), ("clock", "ok")]
