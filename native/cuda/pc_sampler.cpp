@@ -131,7 +131,10 @@ Result PcSampler::start() noexcept {
 // Enables what is not enabled yet.
 Result PcSampler::begin(Context context) noexcept {
   uint32_t device = 0;
-  if (device_of_(context, &device) != kSuccess) return kSuccess;
+  if (device_of_(context, &device) != kSuccess) {
+    counts_.contexts_out++;
+    return kSuccess;
+  }
   Sampled* free_place = nullptr;
   for (Sampled& sampled : contexts_) {
     if (sampled.context == context) return kSuccess;
@@ -142,7 +145,10 @@ Result PcSampler::begin(Context context) noexcept {
       return kSuccess;
     }
   }
-  if (free_place == nullptr) return kSuccess;
+  if (free_place == nullptr) {
+    counts_.contexts_out++;
+    return kSuccess;
+  }
   if (sums_ == nullptr) sums_ = static_cast<Sum*>(calloc(kSums, sizeof(Sum)));
   if (sums_ == nullptr) return kOutOfMemory;
   Current current(set_current_, context);
@@ -281,7 +287,10 @@ void PcSampler::read(Sampled* sampled) noexcept {
     PcGetDataParams params = {sizeof(params), nullptr, sampled->context, data};
     Result result = get_data_(&params);
     // A full buffer of the hardware is no end: what was dropped is counted.
-    if (result != kSuccess && result != kOutOfMemory) return;
+    if (result != kSuccess && result != kOutOfMemory) {
+      refused_ = result;
+      return;
+    }
     add(sampled, *data);
     if (result != kSuccess || data->left == 0) return;
   }

@@ -18,7 +18,7 @@ struct PcCounts {
   uint64_t dropped = 0;       // that the hardware had no room for
   uint64_t other = 0;         // of kernels that CUPTI does not show
   uint64_t lost = 0;          // found no room in the ring
-  uint64_t contexts_out = 0;  // beside another of the same device: CUPTI samples one only
+  uint64_t contexts_out = 0;  // left out: CUPTI samples one of a device, and we as many as fit
 };
 
 class PcSampler {
@@ -32,7 +32,7 @@ class PcSampler {
   // It ends while it cannot be let go of: it is never touched again.
   void abandon(Context context) noexcept;
 
-  // A window. The first error is kept; contexts that are known by now are sampled.
+  // A window. An error is kept, also one met while reading; contexts known by now are sampled.
   Result start() noexcept;
   void stop() noexcept;
   // Gives back what CUPTI holds for it, in the process and on the device.

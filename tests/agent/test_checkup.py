@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +57,19 @@ def test_what_is_told_is_bounded() -> None:
     found = checks_of(json.dumps({"checks": rows}).encode())
     assert len(found) == 64
     assert all(len(check["what"]) == 200 and len(check["detail"]) == 500 for check in found)
+
+
+def test_the_doctor_does_not_outlive_the_agent(tmp_path: Path) -> None:
+    said = tmp_path / "pid"
+    program = (
+        f"import os, time; open({str(said)!r}, 'w').write(f'{{os.getpid()}}\\n'); time.sleep(100)"
+    )
+    checkup = Checkup(0, (sys.executable, "-S", "-c", program))
+    checkup.tick(FIRST_NS)
+    deadline = time.monotonic() + LONGEST_S
+    while not (said.exists() and said.read_text().endswith("\n")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    checkup.close()
+    assert taken(checkup)[0]["state"] == "limited"
+    assert not Path(f"/proc/{int(said.read_text())}").exists()

@@ -29,6 +29,7 @@ class Checkup:
         self._words = tuple(words) or (sys.executable, "-m", "pilotlight", "doctor", "--json")
         self._due_ns = now_ns + FIRST_NS
         self._thread: threading.Thread | None = None
+        self._doctor: subprocess.Popen[bytes] | None = None
         self._found: list[Check] | None = None
 
     def tick(self, now_ns: int) -> None:
@@ -45,18 +46,24 @@ class Checkup:
 
     def _ask(self) -> None:
         env = {**os.environ, "PILOTLIGHT": "0", "PILOTLIGHT_RUNTIME_DIR": str(runtime().folder)}
+        words = ["nice", *self._words]
+        null, pipe = subprocess.DEVNULL, subprocess.PIPE
         try:
-            done = subprocess.run(
-                ["nice", *self._words],
-                env=env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_LONGEST_S,
-            )
-            self._found = checks_of(done.stdout)
+            with subprocess.Popen(words, env=env, stdin=null, stdout=pipe, stderr=null) as doctor:
+                self._doctor = doctor
+                try:
+                    output, _ = doctor.communicate(timeout=_LONGEST_S)
+                finally:
+                    doctor.kill()
+            self._found = checks_of(output)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             fix = "on that node: pilotlight doctor"
             self._found = [_check("doctor", "limited", f"it did not answer: {error}", fix)]
+
+    def close(self) -> None:
+        """The doctor does not outlive the agent that asked it."""
+        if self._doctor is not None:
+            self._doctor.kill()
 
 
 def checks_of(output: bytes) -> list[Check]:

@@ -110,6 +110,7 @@ class Shipping:
             for one in shipment.processes.values():
                 one.launched.close()
         self._seal([(job, False) for job in jobs], clock, governor, now_ns)
+        self._checkup.close()
         self.requests.stop()
         self.sender.stop(3.0)
         self._unsent.clear()
