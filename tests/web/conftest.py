@@ -96,7 +96,7 @@ def _served(app: ASGIApp) -> Iterator[str]:
 
 
 Journey = Callable[..., None]
-LONGEST_S = 120.0
+LONGEST_S = 300.0
 
 
 @pytest.fixture(scope="session")

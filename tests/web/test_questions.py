@@ -59,7 +59,7 @@ def test_mfu_is_what_the_program_says(client: TestClient, collector: Collector) 
 
 def test_a_job_in_one_sentence(client: TestClient) -> None:
     answer = client.get("/api/job", params={"job": LLAMA}).json()
-    assert f"Rank {LATE_RANK} holds up all others" in answer["headline"]
+    assert f": rank {LATE_RANK} holds up all others" in answer["headline"]
     assert [event["kind"] for event in answer["events"]][:2] == ["start", "finding"]
     assert answer["last_step"] - answer["first_step"] == 2 * 10 * fleet.WINDOWS - 1
 

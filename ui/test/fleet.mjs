@@ -15,7 +15,7 @@ export default async function ({ address, options, open, accessible, everyView, 
   const link = page.getByRole("link", { name: "llama-8b-sft", exact: true });
   for (let i = 0; i < 20 && !(await link.evaluate((element) => element === document.activeElement)); i++) await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { level: 1, name: /Rank 5 holds up all others/ }).waitFor();
+  await page.getByRole("heading", { level: 1, name: /rank 5 holds up all others/ }).waitFor();
   await drawn(page, ".heat canvas");
   await accessible(page, "job");
   await page.locator(".heat canvas").focus();

@@ -16,7 +16,7 @@ const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 async function open({ faults, allowed, origin }, settings = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...settings });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(60_000);
   page.on("console", (message) => { if (message.type() === "error" && !allowed.some((pattern) => pattern.test(message.text()))) faults.push(`console: ${message.text()}`); });
   page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
   page.on("request", (request) => { if (!request.url().startsWith(origin) && !/^(data:|blob:|about:blank$)/.test(request.url())) faults.push(`request: ${request.url()}`); });

@@ -32,7 +32,7 @@ export default async function ({ address, open, accessible, everyView, drawn, as
   await second.getByRole("heading", { name: /Selected:/ }).waitFor();
   await drawn(second, ".timeline canvas");
 
-  await page.getByText(/The critical path \(second row of each rank\) is .*kernels/).waitFor();
+  await page.getByText(/The critical path \(second row of an unfolded rank\) is .*kernels/).waitFor();
 
   // Only a click reaches Perfetto's page, here a stand-in that speaks its protocol.
   await page.context().route("https://ui.perfetto.dev/**", (route) => route.fulfill({ contentType: "text/html", body: `<script>

@@ -52,7 +52,8 @@ _DOCTOR_LIMITED = (
 
 @dataclass(frozen=True)
 class FleetFault:
-    """`kind` is straggler, hang, throttle, loader, gc or slow_link; from `from_ns` on one rank."""
+    """`kind` is straggler, hang, throttle, loader, gc or slow_link, on one rank; or checkpoint or
+    compile, in which all ranks spend `factor` - 1 of a step."""
 
     kind: str
     rank: int
@@ -75,6 +76,9 @@ class FleetJob:
     seed: int = 7
     faults: Sequence[FleetFault] = ()
     command: str = "python train.py --model llama-7b"
+    torch: str = "2.13.0"
+    mfu_ratio: float = 0.0
+    first_step_ns: int = 0
 
     @property
     def ranks(self) -> int:
@@ -188,7 +192,7 @@ class SimulatedAgent:
             "launcher": "torchrun",
             "world_size": self.job.world_size or self.job.ranks,
             "command": self.job.command,
-            "facts": {"torch": "2.13.0", "cuda": "13.0"},
+            "facts": {"torch": self.job.torch, "cuda": "13.0"},
         }
 
     def _doctor(self) -> dict[str, object]:
@@ -235,11 +239,16 @@ def rank_steps(job: FleetJob, rank: int, from_ns: int, to_ns: int) -> Iterator[l
         work_ns = int(0.8 * job.step_ns * (1 + 0.01 * noise.random()))
         slow = [f for f in job.faults if f.from_ns <= end_ns < f.to_ns]
         compute = work_ns * 0.85 * (1 + 0.01 * own.random())
-        loader, gc = 0.01 * work_ns, 0.0
+        loader, gc, checkpoint, compiled = 0.01 * work_ns, 0.0, 0.0, 0.0
         host = 0.03 * work_ns
         longest = 1.0
         for fault in slow:
             mine = fault.rank == rank
+            if fault.kind in ("checkpoint", "compile"):
+                spent = (fault.factor - 1) * work_ns
+                checkpoint += spent if fault.kind == "checkpoint" else 0.0
+                compiled += spent if fault.kind == "compile" else 0.0
+                longest = max(longest, fault.factor)
             if fault.kind in ("straggler", "throttle", "slow_link"):
                 longest = max(longest, fault.factor)
                 if mine and fault.kind != "slow_link":
@@ -252,9 +261,10 @@ def rank_steps(job: FleetJob, rank: int, from_ns: int, to_ns: int) -> Iterator[l
                 longest = max(longest, fault.factor)
         copy = 0.01 * work_ns
         duration = work_ns * longest * 1.02
-        communication = max(0.0, duration - compute - loader - gc - host - copy)
+        known = compute + loader + gc + checkpoint + compiled + host + copy
+        communication = max(0.0, duration - known)
         yield [
-            number,
+            number - job.first_step_ns // job.step_ns,
             end_ns - int(duration),
             int(duration),
             int(compute),
@@ -263,8 +273,8 @@ def rank_steps(job: FleetJob, rank: int, from_ns: int, to_ns: int) -> Iterator[l
             int(loader),
             int(gc),
             0,
-            0,
-            0,
+            int(checkpoint),
+            int(compiled),
             int(host),
             max(0, int(communication - 0.06 * duration)),
             _ALL_KNOWN,
@@ -339,6 +349,8 @@ def _counters(
         "gpu.tensor_active_ratio": min(1.0, 0.55 * busy * (1 + 0.05 * own.random())),
         "gpu.dram_active_ratio": min(1.0, 0.4 * busy * (1 + 0.05 * own.random())),
     }
+    if job.mfu_ratio and rows:
+        values["mfu"] = job.mfu_ratio * (1 + 0.02 * own.random())
     return [
         [place, place, time_ns, name, 10, 10 * value, value, value, value]
         for name, value in values.items()

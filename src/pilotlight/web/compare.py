@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from pilotlight.insights.difference import NOISE_PROBABILITY, noise_probability
-from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span
 from pilotlight.store.schema import PARTS
 from pilotlight.trace.trace import Float64
 from pilotlight.web import answers
-from pilotlight.web.facts import differences
+from pilotlight.web.facts import differences, facts_in
 from pilotlight.web.headline import duration, share
 
 STEPS = 3000
 BLOCKS = 25
 KERNELS = 40
+LEAST_HALVES = 20
+UNEVEN_RATIO = 0.05
 
 _SUMS = f"""
 SELECT sum(s.total_ns), sum(s.count), {", ".join(f"sum(s.{part})" for part in PARTS)}
@@ -35,22 +36,26 @@ GROUP BY w.name ORDER BY spent DESC LIMIT {limit:UInt32}
 def compare(
     reader: Reader, before: str, before_span: Span, after: str, after_span: Span
 ) -> answers.Comparison:
-    old, new = queries.job(reader, before), queries.job(reader, after)
+    facts = facts_in(reader, before, before_span), facts_in(reader, after, after_span)
     a, b = _steps(reader, before, before_span), _steps(reader, after, after_span)
     probability = noise_probability(_blocks(a), _blocks(b))
     step = answers.Difference("step time", _mean(a), _mean(b))
-    parts = _parts(reader, before, before_span), _parts(reader, after, after_span)
-    kernels = _kernels(reader, before, before_span), _kernels(reader, after, after_span)
+    old, old_count = _parts(reader, before, before_span)
+    new, new_count = _parts(reader, after, after_span)
+    kernels = (
+        _kernels(reader, before, before_span, old_count),
+        _kernels(reader, after, after_span, new_count),
+    )
     return answers.Comparison(
-        headline=_headline(before, after, step, probability),
+        headline=_headline(before, after, step, probability) + _uneven(a, b),
         before=answers.Side(before, before_span.from_ns, before_span.to_ns, len(a)),
         after=answers.Side(after, after_span.from_ns, after_span.to_ns, len(b)),
         noise_probability=probability,
         is_noise=None if probability is None else probability > NOISE_PROBABILITY,
         step=step,
-        parts=_differences(*parts),
+        parts=_differences(old, new),
         kernels=sorted(_differences(*kernels), key=lambda d: -abs(d.after_ns - d.before_ns)),
-        facts=differences({**old.facts, **_sized(old.row)}, {**new.facts, **_sized(new.row)}),
+        facts=differences(*facts),
         is_partial=reader.is_partial,
     )
 
@@ -65,8 +70,24 @@ def _headline(before: str, after: str, step: answers.Difference, probability: fl
     if probability is None:
         return f"{text}; too few steps to tell from noise."
     if probability > NOISE_PROBABILITY:
-        return f"{text}, which is no more than noise."
+        return f"{text}, which may be noise."
     return f"{text}, which is more than noise."
+
+
+def _uneven(before: Float64, after: Float64) -> str:
+    """A stretch that changed within itself tells little as a whole, so that is said."""
+    apart = abs(_mean(after) - _mean(before))
+    for side, steps in (("before", before), ("after", after)):
+        if steps.size < LEAST_HALVES:
+            continue
+        # The latest steps come first.
+        late, early = (float(np.median(half)) for half in np.array_split(steps, 2))
+        if abs(late - early) > max(apart / 2, UNEVEN_RATIO * early):
+            return (
+                f" The time {side} is itself uneven: its first half {duration(early)} a step,"
+                f" its second {duration(late)}."
+            )
+    return ""
 
 
 def _steps(reader: Reader, job: str, span: Span) -> Float64:
@@ -83,8 +104,8 @@ def _steps(reader: Reader, job: str, span: Span) -> Float64:
     return np.array([float(row[0]) for row in found], np.float64)
 
 
-def _parts(reader: Reader, job: str, span: Span) -> dict[str, float]:
-    """Nanoseconds a step and rank."""
+def _parts(reader: Reader, job: str, span: Span) -> tuple[dict[str, float], int]:
+    """Nanoseconds a step and rank, and how many of those there are."""
     total, count, *values = (
         int(value or 0)
         for value in reader.select(_SUMS, job=job, from_ns=span.from_ns, to_ns=span.to_ns)[0]
@@ -95,15 +116,14 @@ def _parts(reader: Reader, job: str, span: Span) -> dict[str, float]:
         if value
     }
     left = total / max(count, 1) - sum(parts.values())
-    return {**parts, "unknown": left} if left > 1000 else parts
+    return {**parts, "unknown": left} if left > 1000 else parts, count
 
 
-def _kernels(reader: Reader, job: str, span: Span) -> dict[str, float]:
+def _kernels(reader: Reader, job: str, span: Span, count: int) -> dict[str, float]:
     """By single windows, so that a stretch is not blurred; those are kept for three days."""
     bounds = {"job": job, "from_ns": span.from_ns, "to_ns": span.to_ns}
-    count = int(reader.select(_SUMS, **bounds)[0][1] or 0) or 1
     found = reader.select(_KERNELS, **bounds, limit=KERNELS)
-    return {str(name): int(total) / count for name, total in found}
+    return {str(name): int(total) / max(count, 1) for name, total in found}
 
 
 def _differences(old: dict[str, float], new: dict[str, float]) -> list[answers.Difference]:
@@ -122,7 +142,3 @@ def _blocks(steps: Float64) -> Float64:
 
 def _mean(values: Float64) -> float:
     return float(values.mean()) if values.size else 0.0
-
-
-def _sized(row: queries.JobRow) -> dict[str, object]:
-    return {"command": row.command, "ranks": row.ranks, "nodes": row.nodes}

@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pilotlight.store.queries import Reader
+from pilotlight.errors import NotFound
+from pilotlight.store.queries import Reader, Span
 from pilotlight.web import answers
 
 LONGEST = 500
 
 _ATTEMPTS = """
 SELECT attempt, argMax(facts, updated_ns), argMax(command, updated_ns), max(world_size),
-  uniqExact(node)
+  uniqExact(node), min(started_ns)
 FROM jobs WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY attempt ORDER BY attempt
 """
 
@@ -22,15 +23,37 @@ def changes_of(reader: Reader, job: str) -> list[answers.AttemptChange]:
     """What each attempt of a job had otherwise than the one before it."""
     changes: list[answers.AttemptChange] = []
     before: Mapping[str, object] | None = None
-    for attempt, text, command, world_size, nodes in reader.select(_ATTEMPTS, job=job):
-        facts = parsed(text) | {"command": command, "world size": world_size, "nodes": nodes}
+    for attempt, _, facts in _attempts(reader, job):
         if before is not None:
             changes += [
-                answers.AttemptChange(int(attempt), row.name, row.before, row.after)
+                answers.AttemptChange(attempt, row.name, row.before, row.after)
                 for row in differences(before, facts)
             ]
         before = facts
     return changes
+
+
+def facts_in(reader: Reader, job: str, span: Span) -> dict[str, object]:
+    """Those of the last attempt that had begun by the end of the span, or else of the first."""
+    found = _attempts(reader, job)
+    if not found:
+        raise NotFound(f"no job {job[:60]!r}")
+    begun = [facts for _, started_ns, facts in found if started_ns < span.to_ns]
+    return begun[-1] if begun else found[0][2]
+
+
+def _attempts(reader: Reader, job: str) -> list[tuple[int, int, dict[str, object]]]:
+    """Number, begin and facts of each."""
+    return [
+        (
+            int(attempt),
+            int(started_ns),
+            parsed(text) | {"command": command, "world size": world_size, "nodes": nodes},
+        )
+        for attempt, text, command, world_size, nodes, started_ns in reader.select(
+            _ATTEMPTS, job=job
+        )
+    ]
 
 
 def differences(

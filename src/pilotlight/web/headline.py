@@ -22,11 +22,13 @@ def headline(found: Analysis) -> str:
         first = found.diagnosis.findings[0]
         low, high = (f"{100 * r:.0f}" for r in (first.gain_low_ratio, first.gain_high_ratio))
         gain = f"{low} to {high} %" if low != high else f"{high} %"
-        title = (
-            first.title[:1].lower() + first.title[1:] if first.title[1:2].islower() else first.title
-        )
-        return f"{text}: {title} (worth {gain} of the step)."
+        return f"{text}: {within(first.title)} (worth {gain} of the step)."
     return f"{text}: nothing found that would gain 0.5 % of the step."
+
+
+def within(title: str) -> str:
+    """A title as a part of a sentence; what begins with a name or a number stays."""
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def duration(ns: float) -> str:

@@ -7,7 +7,7 @@ from pilotlight.store.queries import FindingRow, JobDetail, Reader, Span
 from pilotlight.web import answers
 from pilotlight.web.events import events_of
 from pilotlight.web.facts import changes_of
-from pilotlight.web.headline import duration
+from pilotlight.web.headline import duration, within
 
 DAY_NS = 86_400_000_000_000
 RECENT_NS = 600_000_000_000
@@ -72,7 +72,7 @@ def headline(
         return f"{text}. Nothing is found to be wrong with it."
     worst = max(open_ones, key=lambda finding: finding.gain_high_ratio)
     evidence = f" ({worst.evidence[0]})" if worst.evidence else ""
-    return f"{text}: {worst.title}{evidence}."
+    return f"{text}: {within(worst.title)}{evidence}."
 
 
 def _recent(reader: Reader, name: str, detail: JobDetail) -> tuple[float | None, float | None]:

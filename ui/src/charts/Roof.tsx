@@ -2,7 +2,7 @@
 import type { Peak } from "../data/types";
 import { threeDigits } from "../look/format";
 
-const WIDTH = 760, HEIGHT = 420, LEFT = 96, BOTTOM = 40, TOP = 14, RIGHT = 16;
+const WIDTH = 760, HEIGHT = 440, LEFT = 112, BOTTOM = 48, TOP = 14, RIGHT = 24, LETTERS = 15;
 export const LIMIT_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", latency: "communication" };
 
 export interface RoofPoint { x: number; y: number; radius: number; colour: string; title: string }
@@ -21,17 +21,20 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
   // A roof begins where it comes into the picture: cut off at the bottom, it would have another slope.
   const left = (peak: Peak) => Math.max(10 ** x0, 10 ** y0 / peak.bytes);
   const roof = (peak: Peak) => `M${x(left(peak))},${y(peak.bytes * left(peak))}L${x(peak.flops / peak.bytes)},${y(peak.flops)}L${x(10 ** x1)},${y(peak.flops)}`;
+  // The roof that counts is named first; of the others those with room above theirs.
+  const labels: { peak: Peak; top: number }[] = [];
+  for (const peak of peaks) if (labels.every(({ top }) => Math.abs(top - y(peak.flops)) >= LETTERS)) labels.push({ peak, top: y(peak.flops) });
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" role="group" aria-label={label}>
-      {decades(x0, x1).map((power) => <><line class="grid" x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} /><text x={x(10 ** power)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{10 ** power}</text></>)}
+      {decades(x0, x1).map((power) => <><line class="grid" x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} /><text x={x(10 ** power)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">{10 ** power}</text></>)}
       {decades(y0, y1).map((power) => <><line class="grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y(10 ** power)} y2={y(10 ** power)} /><text x={LEFT - 6} y={y(10 ** power) + 4} text-anchor="end">{rateText(10 ** power)}</text></>)}
       <text x={(LEFT + WIDTH) / 2} y={HEIGHT - 6} text-anchor="middle">operations for each byte</text>
       {peaks.slice(1).map((peak) => <path class="roof other" d={roof(peak)}><title>{peak.gpu}</title></path>)}
       <path class="roof" d={roof(mine)} />
-      <text x={WIDTH - RIGHT} y={y(mine.flops) + 16} text-anchor="end">{mine.gpu}, as far as programs reach it</text>
       {points.map((point, i) => (
         <circle cx={x(point.x)} cy={y(point.y)} r={point.radius} fill={`var(--${point.colour})`} style={i === chosen ? { stroke: "var(--text)", strokeWidth: 2 } : {}}
           onPointerEnter={() => onChoose(i)} onClick={() => onChoose(i)}><title>{point.title}</title></circle>))}
+      {labels.map(({ peak, top }) => <text class={peak === mine ? "told" : ""} x={WIDTH - RIGHT} y={top - 4} text-anchor="end">{peak.gpu}{peak === mine ? ", as far as programs reach it" : ""}</text>)}
     </svg>
   );
 }

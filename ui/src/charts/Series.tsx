@@ -49,6 +49,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
             ctx.save();
             ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
             ctx.textBaseline = "bottom";
+            ctx.textAlign = "left";
             const free = [-Infinity, -Infinity];
             for (const mark of marks) {
               const x = self.valToPos(mark.time_ns / 1e9, "x", true);

@@ -9,7 +9,10 @@ import { type Line, lineAt, linesOf } from "./lines";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
 
 const GUTTER = 168;
-const RULER = 26;
+// Idle time is grey already: what room a box has is for the cause.
+const IDLE = /^idle: /;
+const TIMES = 26;
+const STEP_NAMES = 18;
 
 export interface View { from: number; to: number }
 export interface Picked { rank: number; row: number; start: number; duration: number; name: string; count: number; span: number; activity: string; flowRow: number; flowStart: number }
@@ -43,6 +46,9 @@ export function TimelineCanvas(properties: Properties) {
   const scroll = useRef(0);
   const drag = useRef<{ x: number; y: number; from: View; top: number; moved: boolean; measure: boolean; time: number; line: Line | null } | null>(null);
   const laid = useMemo(() => linesOf(trace.ranks, open), [trace, open]);
+  // Ranks are on one clock, and those with steps have about the same.
+  const named = useMemo(() => trace.ranks.find((rank) => rank.steps.length)?.steps ?? [], [trace]);
+  const RULER = named.length ? TIMES + STEP_NAMES : TIMES;
   const redraw = useRef(() => {});
   const pyramids = useMemo(() => new Map(trace.ranks.map((rank) => [
     rank.rank,
@@ -74,7 +80,7 @@ export function TimelineCanvas(properties: Properties) {
     context.beginPath();
     context.rect(GUTTER, RULER, plot, height - RULER);
     context.clip();
-    steps(context, height, quiet!, line!);
+    steps(context, height, line!);
     const labels: [string, number, number, number][] = [];
     const isMatch = new Map<object, boolean[]>();
     for (const item of visible) {
@@ -107,7 +113,7 @@ export function TimelineCanvas(properties: Properties) {
           context.fillRect(left, top, wide, high);
           last = left + 1;
           lastActivity = found ? -1 : activity;
-          if (right - left > 28) labels.push([tile.short[tile.name.numbers[i]!]!, left + 4, top + high / 2 + 0.5, right - left - 8]);
+          if (right - left > 28) labels.push([tile.short[tile.name.numbers[i]!]!.replace(IDLE, ""), left + 4, top + high / 2 + 0.5, right - left - 8]);
         }
       }
     }
@@ -123,6 +129,7 @@ export function TimelineCanvas(properties: Properties) {
     context.restore();
     gutter(context, visible, height, text!, quiet!, line!, raised!);
     ruler(context, width, quiet!, line!);
+    stepNames(context, width, quiet!, line!);
   });
   redraw.current = pen.redraw;
 
@@ -155,18 +162,33 @@ export function TimelineCanvas(properties: Properties) {
     context.fill();
   }
 
-  function steps(context: CanvasRenderingContext2D, height: number, quiet: string, line: string) {
-    const first = trace.ranks[0];
-    if (!first) return;
-    context.font = "11px system-ui, sans-serif";
-    let free = -Infinity;
-    for (const step of first.steps) {
+  function steps(context: CanvasRenderingContext2D, height: number, line: string) {
+    context.fillStyle = line;
+    for (const step of named) {
       const left = x(step.start_ns);
-      if (left < GUTTER || left > size.current.width) continue;
-      context.fillStyle = line;
-      context.fillRect(left, RULER, 1, height);
-      if (left > free) { context.fillStyle = quiet; free = left + 60; }
+      if (left >= GUTTER && left <= size.current.width) context.fillRect(left, RULER, 1, height);
     }
+  }
+
+  // A step's name stands at its begin, or at the left edge where that is further left.
+  function stepNames(context: CanvasRenderingContext2D, width: number, quiet: string, line: string) {
+    if (!named.length) return;
+    const middle = TIMES + STEP_NAMES / 2;
+    context.fillStyle = quiet;
+    context.fillText("step", 6, middle);
+    let free = GUTTER;
+    for (const step of named) {
+      const left = Math.max(x(step.start_ns), GUTTER), right = Math.min(x(step.start_ns + step.duration_ns), width);
+      const name = count(step.number), wide = context.measureText(name).width + 10;
+      if (right <= GUTTER || left > width || left < free || right - left < wide) continue;
+      context.fillStyle = line;
+      context.fillRect(left, TIMES, 1, STEP_NAMES);
+      context.fillStyle = quiet;
+      context.fillText(name, left + 4, middle);
+      free = left + wide;
+    }
+    context.fillStyle = line;
+    context.fillRect(0, RULER - 1, width, 1);
   }
 
   function measured(context: CanvasRenderingContext2D, height: number, accent: string) {
@@ -216,16 +238,16 @@ export function TimelineCanvas(properties: Properties) {
     // Far in, a tick tells the distance from the left edge's round time: absolute ones would all look the same.
     const coarse = step * 100;
     const base = view.to / step > 5000 ? Math.floor(view.from / coarse) * coarse : 0;
-    context.fillText(base ? `${duration(base)} +` : "time", 6, RULER / 2);
+    context.fillText(base ? `${duration(base)} +` : "time", 6, TIMES / 2);
     for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
       const at = x(tick);
       context.fillStyle = line;
-      context.fillRect(at, RULER - 6, 1, 6);
+      context.fillRect(at, TIMES - 6, 1, 6);
       context.fillStyle = quiet;
-      context.fillText(Math.abs(tick - base) < step / 2 ? "0" : duration(tick - base), at + 3, RULER / 2 - 1);
+      context.fillText(Math.abs(tick - base) < step / 2 ? "0" : duration(tick - base), at + 3, TIMES / 2 - 1);
     }
     context.fillStyle = line;
-    context.fillRect(0, RULER - 1, width, 1);
+    context.fillRect(0, TIMES - 1, width, 1);
   }
 
   function hit(px: number, py: number): Picked | null {
@@ -331,7 +353,7 @@ export function TimelineCanvas(properties: Properties) {
 
   return (
     <div class="timeline">
-      <canvas ref={pen.canvas} tabIndex={0} role="img"
+      <canvas ref={pen.canvas} tabIndex={0} role="img" style={{ height: `${Math.max(laid.height + RULER + 8, 160)}px` }}
         aria-label="Timeline. W and S zoom, A and D pan, arrow keys go from span to span, Enter unfolds a rank."
         onKeyDown={onKey}
         onPointerDown={(event) => {

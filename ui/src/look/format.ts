@@ -19,14 +19,14 @@ export function duration(ns: number | null | undefined): string {
   const seconds = ns / 1e9;
   if (seconds < 120) return `${threeDigits(seconds)}${space}s`;
   const whole = Math.round(seconds);
-  if (seconds < 7200) return `${Math.floor(whole / 60)}${space}min${space}${whole % 60}${space}s`;
+  if (seconds < 3600) return `${Math.floor(whole / 60)}${space}min${space}${whole % 60}${space}s`;
   const minutes = Math.round(seconds / 60);
   if (minutes < 48 * 60) return `${Math.floor(minutes / 60)}${space}h${space}${minutes % 60}${space}min`;
   return `${Math.floor(minutes / 1440)}${space}d${space}${Math.floor((minutes % 1440) / 60)}${space}h`;
 }
 
 export const share = (ratio: number | null | undefined): string =>
-  ratio === null || ratio === undefined || !Number.isFinite(ratio) ? UNKNOWN : `${threeDigits(100 * ratio)}${space}%`;
+  ratio === null || ratio === undefined || !Number.isFinite(ratio) ? UNKNOWN : `${Math.abs(ratio) < 5e-5 ? 0 : threeDigits(100 * ratio)}${space}%`;
 
 export const signedShare = (ratio: number): string => (ratio > 0 ? "+" : "") + share(ratio).replace("-", "−");
 export const count = (number: number): string => number.toLocaleString("en");

@@ -61,7 +61,7 @@ export function AgentsPage() {
   };
   return (
     <>
-      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up; they cost at most ${share(worst)} of a core each; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
+      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up${up.length ? `; they cost at most ${share(worst)} of a core each` : ""}; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
       {rows.length === 0 ? <Empty title="Start one on each node" command={`pilotlight agent --collector ${location.origin}`} />
         : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="quiet">The budget of an agent is 2 % of a core and 128 MB; over it, it collects less.</span></div>
           <Table rows={shown} limit={200} label="agents" empty="No agent fits." columns={[

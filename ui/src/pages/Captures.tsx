@@ -59,7 +59,7 @@ function AllCaptures() {
             { title: "capture", isText: true, cell: (row) => <a href={write(["captures", row.id])}>{row.id}</a>, sort: (row) => row.id },
             { title: "job", isText: true, cell: (row) => <a href={write(["job", row.job])}>{row.job}</a>, sort: (row) => row.job },
             { title: "asked", cell: (row) => <span title={clock(row.requested_ns)}>{ago(row.requested_ns, now)}</span>, sort: (row) => row.requested_ns },
-            { title: "by", isText: true, cell: (row) => `${row.asked_by || "a rule"}: ${row.reason}` },
+            { title: "by", isText: true, isBrief: true, cell: (row) => `${row.asked_by || "a rule"}: ${row.reason}` },
             { title: "state", isText: true, cell: (row) => <>{stateOf(row, now)}{row.problem && <span class="partial">: {row.problem}</span>}</>, sort: (row) => row.state },
             { title: "nodes", cell: (row) => `${count(row.files)} of ${count(row.nodes.length)}` },
             { title: "covers", cell: (row) => duration(row.to_ns - row.from_ns) }, { title: "size", cell: (row) => size(row.bytes), sort: (row) => row.bytes },

@@ -6,14 +6,19 @@ import { change, useAddress, write } from "../data/address";
 import { useAnswer, useData } from "../data/load";
 import { stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
-import { duration, plural, shortName, signedShare } from "../look/format";
+import { clock, duration, plural, shortName, signedShare } from "../look/format";
 import { Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
 import { PART_NAMES } from "../parts/time";
 
 // "2h..1h" and such: how long ago a stretch began and ended, seen from now.
 const SPANS: [string, string, number, number][] = [["", "all its time", 0, 0], ["1h", "the last hour", 3600, 0], ["1h-1h", "the hour before", 7200, 3600], ["24h", "the last day", 86_400, 0], ["24h-24h", "the day before", 172_800, 86_400], ["half1", "its first half", -1, -1], ["half2", "its second half", -2, -2]];
 
-function spanOf(key: string, row: JobRow | undefined): { from: number; to: number } {
+// A stretch that was chosen on a chart: "from..to" in nanoseconds.
+const CHOSEN = /^(\d{1,19})\.\.(\d{1,19})$/;
+
+export function spanOf(key: string, row: JobRow | undefined): { from: number; to: number } {
+  const [, low, high] = CHOSEN.exec(key) ?? [];
+  if (low !== undefined && high !== undefined) return { from: Number(low), to: Number(high) };
   const found = SPANS.find(([name]) => name === key);
   if (!found || !row || key === "") return { from: 0, to: 0 };
   const middle = (row.started_ns + row.updated_ns) / 2;
@@ -32,7 +37,7 @@ export function ComparePage() {
   const side = (which: "before" | "after", job: string, span: string) => (
     <div class="tools">
       <Field label={which}><select value={job} onChange={(event) => change({ [which]: (event.target as HTMLSelectElement).value })}><option value="">choose a job …</option>{jobs.map((row) => <option value={row.job}>{row.job}</option>)}</select></Field>
-      <Field label="in"><select value={span} onChange={(event) => change({ [`${which}_span`]: (event.target as HTMLSelectElement).value })}>{SPANS.map(([key, text]) => <option value={key}>{text}</option>)}</select></Field>
+      <Field label="in"><select value={span} onChange={(event) => change({ [`${which}_span`]: (event.target as HTMLSelectElement).value })}>{CHOSEN.test(span) && <option value={span}>{clock(spanOf(span, undefined).from)} to {clock(spanOf(span, undefined).to).slice(11)}</option>}{SPANS.map(([key, text]) => <option value={key}>{text}</option>)}</select></Field>
       {job && <a href={write(["job", job])}>to the job</a>}
     </div>
   );
@@ -62,7 +67,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
   const laid = useMemo(() => (old.value && fresh.value && oldDevice.value && freshDevice.value ? compared(...sameTotal(stackTree([...old.value, ...oldDevice.value]), stackTree([...fresh.value, ...freshDevice.value]))) : null), [old.value, fresh.value, oldDevice.value, freshDevice.value]);
   if (failure) return <><header><h1>Compare</h1></header>{tools}<Failed failure={failure} again={again} /></>;
   const rows = (title: string, list: Difference[], name: (text: string) => string) => <Table title={title} rows={list} limit={25} columns={[
-    { title: "what", isText: true, cell: (row) => <span title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
+    { title: "what", isText: true, cell: (row) => <span class="name" title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
     { title: "before", cell: (row) => duration(row.before_ns), sort: (row) => row.before_ns }, { title: "after", cell: (row) => duration(row.after_ns), sort: (row) => row.after_ns },
     { title: "difference", cell: (row) => <>{row.after_ns >= row.before_ns ? "+" : "−"}{duration(Math.abs(row.after_ns - row.before_ns))}</>, sort: (row) => row.after_ns - row.before_ns },
     { title: "", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;

@@ -3,13 +3,14 @@ import { useMemo, useState } from "preact/hooks";
 import { Flame } from "../charts/Flame";
 import { callees, callers, compared, functions, lay, type Tree } from "../charts/tree";
 import { change, remember, useAddress } from "../data/address";
-import { useLoaded } from "../data/load";
+import { useLoaded, useSource } from "../data/load";
 import type { Columns } from "../data/table";
 import type { Trace } from "../data/types";
 import { activities } from "../look/colours";
 import { duration, share, shortName } from "../look/format";
 import { Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
 
+const EARLIER = "before";
 export type Weight = "host" | "device";
 
 export function treeOf(table: Columns, weight: Weight): Tree {
@@ -23,6 +24,7 @@ export function treeOf(table: Columns, weight: Weight): Tree {
 export const flamePath = (trace: string, rank: number, from: number, to: number): string => `traces/${trace}/flame?rank=${rank}&from=${from}&to=${to}`;
 
 export function FlameGraph({ trace }: { trace: Trace }) {
+  const source = useSource();
   const { query } = useAddress();
   const rank = Number(query["rank"] ?? trace.ranks[0]?.rank ?? 0);
   const from = Number(query["from"] ?? 0), to = Number(query["to"] ?? trace.length_ns);
@@ -32,7 +34,8 @@ export function FlameGraph({ trace }: { trace: Trace }) {
   const [text, setText] = useState(query["q"] ?? "");
   const [name, setName] = useState<number | null>(null);
   const path = flamePath(trace.id, rank, from, to);
-  const other = against === "" ? null : flamePath(trace.id, Number(against), from, to);
+  const isEarlier = against === EARLIER;
+  const other = against === "" ? null : isEarlier ? flamePath(trace.id, rank, 2 * from - to, from) : flamePath(trace.id, Number(against), from, to);
   const main = useLoaded(path, (source) => source.table(path));
   const second = useLoaded(other, (source) => source.table(other ?? ""));
   const laid = useMemo(() => {
@@ -47,11 +50,11 @@ export function FlameGraph({ trace }: { trace: Trace }) {
     <section aria-label="flame graph">
       <div class="tools">
         {trace.ranks.length > 1 && <Field label="rank"><select value={String(rank)} onChange={(event) => change({ rank: (event.target as HTMLSelectElement).value })}>{trace.ranks.map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</select></Field>}
-        {trace.ranks.length > 1 && <Field label="compared with"><select value={against} onChange={(event) => change({ against: (event.target as HTMLSelectElement).value })}><option value="">nothing</option>{trace.ranks.filter((row) => row.rank !== rank).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</select></Field>}
+        {(trace.ranks.length > 1 || query["from"]) && <Field label="compared with"><select value={against} onChange={(event) => change({ against: (event.target as HTMLSelectElement).value })}><option value="">nothing</option>{source.served && query["from"] && 2 * from - to >= 0 && <option value={EARLIER}>the time before it</option>}{trace.ranks.filter((row) => row.rank !== rank).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</select></Field>}
         <Field label="time of"><select value={weight} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Weight; setWeight(value); remember({ weight: value }); }}><option value="device">the device</option><option value="host">the host</option></select></Field>
         <Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} />
         {query["from"] && <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button>}
-        <span class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />more than rank {against}</span><span><span class="swatch" style={{ background: "var(--less)" }} />less</span></> : ["host", "compute", "communication", "copy", "overhead"].map((activity) => <span><span class="swatch" style={{ background: `var(--${activity})` }} />{activity}</span>)}</span>
+        <span class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />more than {isEarlier ? "in the time before" : `rank ${against}`}</span><span><span class="swatch" style={{ background: "var(--less)" }} />less</span></> : ["host", "compute", "communication", "copy", "overhead"].map((activity) => <span><span class="swatch" style={{ background: `var(--${activity})` }} />{activity}</span>)}</span>
       </div>
       <p class="quiet">{whole ? <>{duration(whole)} of {weight} time{query["from"] ? <> between {duration(from)} and {duration(to)}</> : ""}; host spans above the kernels that they launched.</> : ""}</p>
       {main.failure ? <Failed failure={main.failure} again={main.again} /> : !laid ? <Waiting height={300} /> : whole === 0

@@ -52,16 +52,16 @@ export function FleetPage() {
 
 function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: string }) {
   return <Table rows={jobs} limit={100} label="jobs" empty="No job fits." columns={[
-    { title: "job", isText: true, cell: (job) => <a href={write(["job", job.job])}>{job.job}</a>, sort: (job) => job.job },
-    { title: "state", isText: true, cell: (job) => <span title={clock(job.updated_ns)}>{job.state}{job.state !== "running" && <small> {ago(job.updated_ns, now)}</small>}{job.attempts > 1 && <small> · {job.attempts} attempts</small>}</span>, sort: (job) => job.state },
+    { title: "job", isText: true, cell: (job) => <a href={write(["job", job.job])} title={job.job}>{job.job}</a>, sort: (job) => job.job },
+    { title: "state", isText: true, isBrief: true, cell: (job) => <span title={clock(job.updated_ns)}>{job.state}{job.state !== "running" && <small> {ago(job.updated_ns, now)}</small>}{job.attempts > 1 && <small> · {job.attempts} attempts</small>}</span>, sort: (job) => job.state },
     { title: "ranks", cell: (job) => count(job.ranks), sort: (job) => job.ranks },
     { title: "step", cell: (job) => <>{duration(job.step_ns)}{job.change_ratio !== null && Math.abs(job.change_ratio) >= 0.02 && <small class={job.change_ratio > 0 ? "partial" : ""}> {signedShare(job.change_ratio)}</small>}</>, sort: (job) => job.step_ns ?? 0 },
     { title: since, cell: (job) => <Spark values={job.trend_ns} /> },
     ...(jobs.some((job) => job.mfu_ratio !== null) ? [{ title: "MFU", cell: (job: FleetJob) => (job.mfu_ratio === null ? <small>{UNKNOWN}</small> : share(job.mfu_ratio)), sort: (job: FleetJob) => job.mfu_ratio ?? 0 }] : []),
     { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
-    { title: "worst finding", isText: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])}>{job.worst_finding}</a> : <span class="quiet">{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
+    { title: "worst finding", isText: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class="quiet">{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
     { title: "GPU hours", cell: (job) => hours(job.gpu_hours), sort: (job) => job.gpu_hours },
-    { title: "lost", cell: (job) => hours(job.lost_hours), sort: (job) => job.lost_hours ?? 0 },
+    { title: "of them lost", cell: (job) => hours(job.lost_hours), sort: (job) => job.lost_hours ?? 0 },
   ]} />;
 }
 

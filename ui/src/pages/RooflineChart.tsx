@@ -29,7 +29,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
         <div>
           <Roof peaks={roofline.peaks} label="roofline chart" chosen={told === null ? -1 : rows.indexOf(told)} onChoose={(i) => setChosen(rows[i] ?? null)}
             points={rows.slice(0, 300).map((row) => ({ x: intensity(row), y: rate(row), radius: 3 + 13 * Math.sqrt(row.total_ns / longest), colour: LIMIT_COLOURS[row.limit] ?? "other", title: `${row.operator} ${row.shapes}: ${row.limit}. ${advice(row)}` }))} />
-          <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}<span>size: time</span></span>
+          <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}{rows.some((row) => !(row.limit in LIMIT_COLOURS)) && <span><span class="swatch" style={{ background: "var(--other)" }} />not known</span>}<span>size: time</span></span>
           {told && <p class="readout" aria-live="polite"><b>{told.operator}</b> {told.shapes}<br />{duration(told.total_ns)} in {count(told.count)}, {share(told.roofline_ratio)} of what this GPU reaches, {threeDigits(told.flops / told.bytes)} operations for each byte: {advice(told)}</p>}
         </div>
         <Table rows={roofline.rows} limit={40} label="operators" columns={[

@@ -27,7 +27,9 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
   });
   const [open, setOpen] = useState<ReadonlySet<number>>(() => {
     if (query["open"]) return new Set(query["open"].split(",").map(Number));
-    return new Set(trace.ranks.length <= 2 ? trace.ranks.map((rank) => rank.rank) : []);
+    // Of many ranks the one that the first finding points to is unfolded.
+    const first = trace.findings[0]?.places[0]?.rank ?? trace.findings[0]?.rank ?? trace.ranks[0]?.rank;
+    return new Set(trace.ranks.length <= 2 ? trace.ranks.map((rank) => rank.rank) : first === undefined ? [] : [first]);
   });
   const [picked, setPicked] = useState<Picked | null>(null);
   const [range, setRange] = useState<Range | null>(() => {
@@ -101,7 +103,7 @@ const ROLES: Record<string, string> = { host: "host", call: "calls into the driv
 
 function PathTold({ trace }: { trace: Trace }) {
   const parts = Object.entries(trace.path_ratios).filter(([, ratio]) => ratio >= 0.005).map(([role, ratio]) => `${ROLES[role] ?? role} ${share(ratio)}`);
-  return <p class="quiet">{parts.length ? <>The critical path (second row of each rank) is {parts.join(", ")}.</> : trace.path_missing && <>No critical path is drawn: {trace.path_missing}.</>}
+  return <p class="quiet">{parts.length ? <>The critical path (second row of an unfolded rank) is {parts.join(", ")}.</> : trace.path_missing && <>No critical path is drawn: {trace.path_missing}.</>}
     {trace.clock_offset_ns >= 1000 && <> The ranks are on one clock: by the common ends of collectives the furthest was {duration(trace.clock_offset_ns)} off.</>}</p>;
 }
 
@@ -168,7 +170,7 @@ function Selected({ trace, range, base }: { trace: Trace; range: Range; base: st
       <h2>Selected: {duration(length)} of rank {range.rank}{range.rows.length ? `, ${plural(range.rows.length, "row")}` : ", all rows"}</h2>
       {totals && <p class="quiet">{plural(totals.spans, "span")} with {plural(totals.names, "name")}. <a href={write([...base, "flame"], { rank: range.rank, from: Math.round(range.from), to: Math.round(range.to) })}>As a flame graph</a></p>}
       {totals && <Table rows={totals.rows} limit={20} label="totals of the selection" columns={[
-        { title: "name", isText: true, cell: (row: Total) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <span title={row.name}>{shortName(row.name)}</span></>, sort: (row) => row.name },
+        { title: "name", isText: true, cell: (row: Total) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <span class="name" title={row.name}>{shortName(row.name)}</span></>, sort: (row) => row.name },
         { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
         { title: "time in it", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
         { title: "mean", cell: (row) => duration(row.total_ns / row.count), sort: (row) => row.total_ns / row.count },

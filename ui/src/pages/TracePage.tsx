@@ -66,7 +66,7 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
         ]} empty="No device activity in this trace." />
         <Table title="Kernels" rows={trace.kernels} limit={20} columns={[
           { title: "kernel", isText: true, cell: (row: Kernel) => <a href={write([...base, "timeline"], { q: shortName(row.name).replace(/<.*$/, "") })} title={row.name}>{shortName(row.name)}</a>, sort: (row) => row.name },
-          { title: "kind", isText: true, cell: (row) => row.category, sort: (row) => row.category },
+          { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category },
           { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
           { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
           { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns },

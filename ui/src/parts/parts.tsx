@@ -5,7 +5,10 @@ import type { Failure } from "../data/source";
 import type { Finding, Parts } from "../data/types";
 import { duration, share, shortName, UNKNOWN } from "../look/format";
 
-export interface Column<T> { title: string; cell(row: T): ComponentChildren; isText?: boolean; sort?(row: T): number | string }
+// `isBrief`: text of a word or two, which is never broken.
+export interface Column<T> { title: string; cell(row: T): ComponentChildren; isText?: boolean; isBrief?: boolean; sort?(row: T): number | string }
+
+const LONG = 24;
 
 export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { title?: string; rows: T[]; columns: Column<T>[]; empty?: ComponentChildren; limit?: number; label?: string }) {
   const [sorted, setSorted] = useState<{ column: number; down: boolean } | null>(null);
@@ -17,7 +20,7 @@ export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { t
   return (
     <section>
       {title && <h2>{title}</h2>}
-      <div class="scroll" tabIndex={0} role="region" aria-label={label ?? title ?? "table"}>
+      <div class={shown.length > LONG ? "scroll long" : "scroll"} tabIndex={0} role="region" aria-label={label ?? title ?? "table"}>
         <table>
           <thead><tr>{columns.map((column, i) => (
             <th scope="col" class={column.isText ? "text" : ""} aria-sort={sorted?.column === i ? (sorted.down ? "descending" : "ascending") : undefined}>
@@ -25,7 +28,7 @@ export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { t
                 ? <button type="button" class="plain" onClick={() => setSorted((old) => ({ column: i, down: old?.column === i ? !old.down : !column.isText }))}>{column.title}{sorted?.column === i ? (sorted.down ? " ↓" : " ↑") : ""}</button>
                 : column.title}
             </th>))}</tr></thead>
-          <tbody>{shown.map((row) => <tr>{columns.map((column) => <td class={column.isText ? "text" : ""}>{column.cell(row)}</td>)}</tr>)}</tbody>
+          <tbody>{shown.map((row) => <tr>{columns.map((column) => <td class={column.isText ? (column.isBrief ? "text brief" : "text") : ""}>{column.cell(row)}</td>)}</tr>)}</tbody>
         </table>
       </div>
       {rows.length > shown.length && <button type="button" onClick={() => setAll(true)}>show all {rows.length.toLocaleString("en")}</button>}
@@ -50,10 +53,10 @@ export function piecesOf(parts: Parts): Piece[] {
 }
 
 // The bar is told in words too: colour alone says nothing to some.
-export function Bar({ pieces, wide = false }: { pieces: Piece[]; wide?: boolean }) {
+export function Bar({ pieces, wide = false, narrow = false }: { pieces: Piece[]; wide?: boolean; narrow?: boolean }) {
   const whole = pieces.reduce((sum, piece) => sum + piece.ns, 0) || 1;
   const words = pieces.map((piece) => `${piece.label} ${share(piece.ns / whole)}`).join(", ");
-  return <span class={wide ? "bar-parts wide" : "bar-parts"} role="img" aria-label={words || UNKNOWN} title={words || UNKNOWN}>
+  return <span class={wide ? "bar-parts wide" : narrow ? "bar-parts narrow" : "bar-parts"} role="img" aria-label={words || UNKNOWN} title={words || UNKNOWN}>
     {pieces.map((piece) => <span style={{ width: `${(100 * piece.ns) / whole}%`, background: `var(--${piece.colour})` }} />)}
   </span>;
 }

@@ -15,6 +15,6 @@ export function Facts({ job }: { job: Job }) {
       { title: "attempt", cell: (row) => String(row.attempt) }, { title: "", isText: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
     <Table title="Ranks" rows={job.ranks} limit={64} columns={[
       { title: "rank", cell: (row) => <a href={write(["job", job.row.job], { rank: row.rank })}>{row.rank}</a>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node }, { title: "gpu", cell: (row) => String(row.gpu) }, { title: "pid", cell: (row) => String(row.pid) }, { title: "step", cell: (row) => count(row.step), sort: (row) => row.step },
-      { title: "mean step", cell: (row) => duration(row.step_ns), sort: (row) => row.step_ns }, { title: "", cell: (row) => <Bar pieces={storedPieces(row.parts_ns)} /> }, { title: "state", isText: true, cell: (row) => row.state }, { title: "drops", cell: (row) => count(row.records_dropped), sort: (row) => row.records_dropped }]} />
+      { title: "mean step", cell: (row) => duration(row.step_ns), sort: (row) => row.step_ns }, { title: "", cell: (row) => <Bar pieces={storedPieces(row.parts_ns)} narrow /> }, { title: "state", isText: true, isBrief: true, cell: (row) => row.state }, { title: "drops", cell: (row) => count(row.records_dropped), sort: (row) => row.records_dropped }]} />
   </div>;
 }

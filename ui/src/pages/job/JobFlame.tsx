@@ -9,8 +9,9 @@ import type { StackTime } from "../../data/types";
 import { duration, share, shortName } from "../../look/format";
 import { Empty, Failed, Field, Search, Table, Waiting } from "../../parts/parts";
 import { sameTotal } from "../Compare";
-import { type Part, spanOf, Zoomed } from "./part";
+import { before, type Part, spanOf, Zoomed } from "./part";
 
+const EARLIER = "before";
 type Weight = "both" | "host" | "device";
 
 function useStacks(job: string, rank: string | null, span: string, weight: Weight): { value: StackTime[] | null; device: StackTime[] | null; failure: ReturnType<typeof useData>["failure"] } {
@@ -28,7 +29,9 @@ export function JobFlame({ job, range }: Part) {
   const [text, setText] = useState(query["q"] ?? "");
   const [name, setName] = useState<number | null>(null);
   const { value: stacks, device, failure } = useStacks(job.row.job, rank, spanOf(range), weight);
-  const other = useStacks(job.row.job, against === "" ? null : against, spanOf(range), weight);
+  // Against another rank in the same time, or against the time before on the same ranks.
+  const isEarlier = against === EARLIER;
+  const other = useStacks(job.row.job, against === "" ? null : isEarlier ? rank : against, spanOf(isEarlier ? before(range) : range), weight);
   const laid = useMemo(() => {
     if (!stacks) return null;
     const tree = stackTree(stacks);
@@ -37,16 +40,15 @@ export function JobFlame({ job, range }: Part) {
   const sandwich = useMemo(() => (laid && name !== null && !laid.change ? { up: lay(callers(laid.tree, laid.total, name)), down: lay(callees(laid.tree, name)) } : null), [laid, name]);
   const rows = useMemo(() => (laid && !laid.change ? functions(laid) : []), [laid]);
   const whole = laid?.total[0] ?? 0, known = device ? joined(device) : 0;
-  const ranks = (none: string) => <><option value="">{none}</option>{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</>;
   const chosen = (key: string) => (event: Event) => change({ [key]: (event.target as HTMLSelectElement).value || null });
   return (
     <section aria-label="flame graph">
       <div class="tools"><h2>Stacks{rank === "" ? " of all ranks" : ` of rank ${rank}`}</h2>
         <Field label="time of"><select value={weight} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Weight; setWeight(value); remember({ weight: value }); }}><option value="both">CPU and GPU</option><option value="host">CPU</option><option value="device">GPU</option></select></Field>
-        <Field label="rank"><select value={rank} onChange={chosen("rank")}>{ranks("all")}</select></Field>
-        <Field label="compared with rank"><select value={against} onChange={chosen("against")}>{ranks("none")}</select></Field>
-        <Search value={text} onInput={(given) => { setText(given); remember({ q: given }); }} /><Zoomed range={range} /></div>
-      <p class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than on rank {against}</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></> : PALETTE.filter((colour) => PALETTE_WORDS[colour]).map((colour) => <span><span class="swatch" style={{ background: `var(--${colour})` }} />{PALETTE_WORDS[colour]}</span>)}</p>
+        <Field label="rank"><select value={rank} onChange={chosen("rank")}><option value="">all</option>{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</select></Field>
+        <Field label="compared with"><select value={against} onChange={chosen("against")}><option value="">nothing</option>{(query["from"] || isEarlier) && <option value={EARLIER}>the time before it</option>}{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</select></Field>
+        <Search value={text} onInput={(given) => { setText(given); remember({ q: given }); }} /><Zoomed job={job.row.job} range={range} /></div>
+      <p class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than {isEarlier ? "in the time before" : `on rank ${against}`}</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></> : PALETTE.filter((colour) => PALETTE_WORDS[colour]).map((colour) => <span><span class="swatch" style={{ background: `var(--${colour})` }} />{PALETTE_WORDS[colour]}</span>)}</p>
       {device && device.length > 0 && weight !== "host" && <p class="quiet">Kernels stand below the code and the range that launched them, as far as they were recorded{known < 0.995 && <>: {known ? `${share(known)} of the GPU time` : "none of it"} has its launch. <a href={write(["captures"], { job: job.row.job })}>Take a capture</a> to see the rest</>}. CPU time is of all threads, waiting ones too.</p>}
       {failure ? <Failed failure={failure} /> : !laid ? <Waiting height={300} /> : whole === 0
         ? weight === "device" ? <Empty title="No GPU time in this time" command="pilotlight doctor">Kernels are recorded in processes that <code>pilotlight run</code> starts where the NVIDIA driver and CUPTI are; the doctor says what is missing on a node.</Empty>

@@ -28,7 +28,7 @@ export function Ranks({ job, range, news }: Part) {
       <div class="tools"><h2>Ranks × steps</h2>
         <Field label="shows"><select value={measure} onChange={(event) => { const value = (event.target as HTMLSelectElement).value; setMeasure(value); remember({ map: value }); }}><option value="lateness">lateness</option><option value="time">longest step</option><option value="wait">wait for others</option>{counters?.map(({ name }) => <option value={`counter:${name}`}>{name}</option>)}{measure.startsWith("counter:") && !counters?.some(({ name }) => measure === `counter:${name}`) && <option value={measure}>{measure.slice(8)}</option>}</select></Field>
         {window && <button type="button" onClick={() => changeWindow(null)}>whole map</button>}
-        <span class="quiet">{count(ranks)} ranks, steps {count(job.first_step)} to {count(job.last_step)}</span></div>
+        <span class="quiet">{count(ranks)} ranks, {job.attempts.length > 1 ? `attempt ${job.attempt}, ` : ""}steps {count(job.first_step)} to {count(job.last_step)}</span></div>
       <Heat key={measure} job={job.row.job} value={measure} text={measure.startsWith("counter:") ? value : duration} first={job.first_step} last={job.last_step + 1} ranks={ranks} window={window} onWindow={changeWindow} rankLabel={label} onOpen={(rank) => change({ rank })} news={news} />
       {chosen !== null && <OneRank job={job} range={range} news={news} rank={chosen} row={byRank.get(chosen) ?? null} />}
     </section>

@@ -30,7 +30,7 @@ export function RunningRoof({ job, range, news }: Part) {
   return (
     <section aria-label="roofline">
       <div class="tools"><h2>{found.gpu ? `The GPUs of the job under the roof of ${found.gpu}` : "Roofline"}</h2>
-        <Field label="roof of"><select value={gpu} onChange={(event) => change({ gpu: (event.target as HTMLSelectElement).value || null })}><option value="">the job's GPU</option>{GPUS.map((name) => <option value={name}>{name}</option>)}</select></Field><Zoomed range={range} /></div>
+        <Field label="roof of"><select value={gpu} onChange={(event) => change({ gpu: (event.target as HTMLSelectElement).value || null })}><option value="">the job's GPU</option>{GPUS.map((name) => <option value={name}>{name}</option>)}</select></Field><Zoomed job={job.row.job} range={range} /></div>
       {found.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}
       {found.missing && <p class="partial">Not measured. {found.missing}</p>}
       <div class="split">
@@ -46,9 +46,9 @@ export function RunningRoof({ job, range, news }: Part) {
         <div>
           {found.points.length > 0 && <Table title="Ranks" rows={found.points} limit={16} columns={[
             { title: "rank", cell: (row) => <button type="button" class="plain" onClick={() => setChosen(found.points.indexOf(row))}>{row.rank}</button>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
-            { title: "tensor units", cell: (row) => share(row.tensor_ratio), sort: (row) => row.tensor_ratio }, { title: "memory", cell: (row) => share(row.memory_ratio), sort: (row) => row.memory_ratio }, { title: "bound by", isText: true, cell: (row) => row.limit, sort: (row) => row.limit }]} />}
+            { title: "tensor units", cell: (row) => share(row.tensor_ratio), sort: (row) => row.tensor_ratio }, { title: "memory", cell: (row) => share(row.memory_ratio), sort: (row) => row.memory_ratio }, { title: "bound by", isText: true, isBrief: true, cell: (row) => row.limit, sort: (row) => row.limit }]} />}
           <Table title={`${plural(found.kernels.length, "kernel")} (low confidence: by name)`} label="kernels by kind" rows={found.kernels} limit={20} empty="No kernel was recorded in this time." columns={[
-            { title: "kernel", isText: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, cell: (row) => row.category, sort: (row) => row.category }, { title: "bound as a rule by", isText: true, cell: (row) => row.limit, sort: (row) => row.limit },
+            { title: "kernel", isText: true, cell: (row) => <span class="name" title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category }, { title: "bound as a rule by", isText: true, cell: (row) => row.limit, sort: (row) => row.limit },
             { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "", cell: (row) => share(row.ratio) }]} />
         </div>
       </div>

@@ -1,6 +1,6 @@
 // What every view of a job is given: the job, the time that is looked at, and a count of news.
 import type { ComponentChildren } from "preact";
-import { change, useAddress } from "../../data/address";
+import { change, useAddress, write } from "../../data/address";
 import type { Job } from "../../data/types";
 import { clock } from "../../look/format";
 
@@ -10,7 +10,11 @@ export interface Part { job: Job; range: Range; news: number }
 export const spanOf = (range: Range): string => `from_ns=${Math.round(range.from)}&to_ns=${Math.round(range.to)}`;
 export const zoomTo = (from: number, to: number): void => change({ from: Math.round(from), to: Math.round(to) });
 
-export function Zoomed({ range, children }: { range: Range; children?: ComponentChildren }) {
+// As long, and just before it.
+export const before = (range: Range): Range => ({ from: 2 * range.from - range.to, to: range.from });
+
+export function Zoomed({ job, range, children }: { job: string; range: Range; children?: ComponentChildren }) {
   const { query } = useAddress();
-  return <>{query["from"] && <span class="quiet">{clock(range.from)} to {clock(range.to).slice(11)} <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button></span>}{children}</>;
+  const side = ({ from, to }: Range): string => `${Math.round(from)}..${Math.round(to)}`;
+  return <>{query["from"] && <span class="quiet">{clock(range.from)} to {clock(range.to).slice(11)} <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button> <a href={write(["compare"], { before: job, before_span: side(before(range)), after: job, after_span: side(range) })}>compare with the time before it</a></span>}{children}</>;
 }

@@ -12,8 +12,8 @@ export function Kernels({ job, range, news }: Part) {
   const { value: rows, failure } = useData<Hot[]>(`v1/kernels?job=${encodeURIComponent(job.row.job)}&limit=500&${spanOf(range)}`, news);
   if (failure) return <Failed failure={failure} />;
   if (!rows) return <Waiting height={300} />;
-  return <><Zoomed range={range} /><Table title="Kernels and copies over all ranks" rows={rows} limit={100} empty="No kernel was recorded in this time: the agents saw no GPU, or the job ran without pilotlight's GPU library." columns={[
-    { title: "kernel", isText: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, cell: (row) => row.kind, sort: (row) => row.kind },
+  return <><Zoomed job={job.row.job} range={range} /><Table title="Kernels and copies over all ranks" rows={rows} limit={100} empty="No kernel was recorded in this time: the agents saw no GPU, or the job ran without pilotlight's GPU library." columns={[
+    { title: "kernel", isText: true, cell: (row) => <span class="name" title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, isBrief: true, cell: (row) => row.kind, sort: (row) => row.kind },
     { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "", cell: (row) => share(row.ratio) },
     { title: "mean", cell: (row) => duration(row.mean_ns), sort: (row) => row.mean_ns }, { title: "min", cell: (row) => duration(row.min_ns) }, { title: "max", cell: (row) => duration(row.max_ns), sort: (row) => row.max_ns }]} /></>;
 }
@@ -22,8 +22,8 @@ export function Collectives({ job, range, news }: Part) {
   const { value: rows, failure } = useData<CollectiveRow[]>(`v1/collectives?job=${encodeURIComponent(job.row.job)}&limit=200&${spanOf(range)}`, news);
   if (failure) return <Failed failure={failure} />;
   if (!rows) return <Waiting height={300} />;
-  return <><Zoomed range={range} /><Table title="Collectives" rows={rows} empty="No collective was recorded in this time." columns={[
-    { title: "operation", isText: true, cell: (row) => row.operation, sort: (row) => row.operation }, { title: "group", isText: true, cell: (row) => row.group, sort: (row) => row.group }, { title: "ranks", cell: (row) => count(row.ranks) },
+  return <><Zoomed job={job.row.job} range={range} /><Table title="Collectives" rows={rows} empty="No collective was recorded in this time." columns={[
+    { title: "operation", isText: true, isBrief: true, cell: (row) => row.operation, sort: (row) => row.operation }, { title: "group", isText: true, cell: (row) => row.group, sort: (row) => row.group }, { title: "ranks", cell: (row) => count(row.ranks) },
     { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "waiting for others", cell: (row) => `${duration(row.wait_ns)} (${share(row.total_ns ? row.wait_ns / row.total_ns : 0)})`, sort: (row) => row.wait_ns },
     { title: "mean", cell: (row) => duration(row.mean_ns) }, { title: "longest", cell: (row) => duration(row.max_ns), sort: (row) => row.max_ns }, { title: "bytes", cell: (row) => size(row.bytes), sort: (row) => row.bytes }, { title: "GB/s", cell: (row) => value(row.gigabytes_per_s) }]} /></>;
 }
@@ -42,14 +42,14 @@ export function Counters({ job, range, news }: Part) {
     // Those furthest from the middle stand out; the others are the ground.
     const far = new Set(rows.slice().sort((a, b) => Math.abs(b.mean - middle) - Math.abs(a.mean - middle)).slice(0, 1));
     rows.sort((a, b) => Number(far.has(a)) - Number(far.has(b)));
-    return { times, lines: rows.slice(-24).map((each) => ({ label: `${each.row.rank >= 0 ? `rank ${each.row.rank}` : `${each.row.node} gpu ${each.row.gpu}`}`, colour: far.has(each) ? "accent" : "compute", values: each.values, width: far.has(each) ? 2.5 : 1 })) };
+    return { times, left: Math.max(0, rows.length - 24), lines: rows.slice(-24).map((each) => ({ label: `${each.row.rank >= 0 ? `rank ${each.row.rank}` : `${each.row.node} gpu ${each.row.gpu}`}`, colour: far.has(each) ? "accent" : "compute", values: each.values, width: far.has(each) ? 2.5 : 1 })) };
   }, [series]);
   if (failure) return <Failed failure={failure} />;
   if (!names) return <Waiting height={300} />;
   if (!names.length) return <Empty title="No counter in this time" command="pilotlight doctor">The agents read GPU and host counters where the drivers allow it; the doctor says what is missing.</Empty>;
   return (
     <section aria-label="counters">
-      <div class="tools"><Field label="counter"><select value={chosen ?? ""} onChange={(event) => change({ counter: (event.target as HTMLSelectElement).value })}>{names.map((name) => <option value={name.name}>{name.name}</option>)}</select></Field><Zoomed range={range} /><span class="quiet">the one furthest from the others stands out</span></div>
+      <div class="tools"><Field label="counter"><select value={chosen ?? ""} onChange={(event) => change({ counter: (event.target as HTMLSelectElement).value })}>{names.map((name) => <option value={name.name}>{name.name}</option>)}</select></Field><Zoomed job={job.row.job} range={range} /><span class="quiet">the one furthest from the others stands out{drawn && drawn.left > 0 && <>; {count(drawn.left)} of {count(drawn.left + drawn.lines.length)} are not drawn</>}{series?.length === 64 && <>; there may be more</>}</span></div>
       {drawn ? <Series time_ns={drawn.times} lines={drawn.lines} height={320} text={value} label={chosen ?? "counter"} onZoom={zoomTo} from_ns={range.from} to_ns={range.to} min={null} /> : <Waiting height={320} />}
     </section>
   );
