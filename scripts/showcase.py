@@ -42,7 +42,7 @@ def fill(collector: Collector, now_ns: int) -> list[SimulatedAgent]:
     """Returns the agents that are still up."""
     up: list[SimulatedAgent] = []
     for number, (name, ranks, step_ms, mfu_ratio) in enumerate(OTHERS):
-        started_ns = now_ns - HOUR_NS + number * 4 * MINUTE_NS
+        started_ns = now_ns - HOUR_NS + number * 5 * MINUTE_NS
         job = FleetJob(
             name, ranks_per_node=ranks, step_ns=step_ms * 1_000_000, first_node=8 + number,
             seed=number, mfu_ratio=mfu_ratio, first_step_ns=started_ns, command=f"python {name}.py",
@@ -61,11 +61,11 @@ def fill(collector: Collector, now_ns: int) -> list[SimulatedAgent]:
 
 
 OTHERS = (
-    ("vit-pretrain", 8, 88, 0.38),
+    ("vit-pretrain", 4, 288, 0.38),
     ("t5-summarize", 4, 240, 0.0),
-    ("dit-xl-2", 8, 610, 0.44),
+    ("dit-xl-2", 4, 610, 0.44),
     ("mixtral-8x7b", 8, 1350, 0.31),
-    ("clip-b32", 2, 140, 0.0),
+    ("clip-b32", 2, 340, 0.0),
     ("whisper-ft", 4, 320, 0.0),
     ("eval-mmlu", 1, 450, 0.0),
     ("rlhf-actor", 8, 2100, 0.22),
@@ -83,7 +83,7 @@ def _faults(number: int, now_ns: int) -> tuple[FleetFault, ...]:
 
 def _send_main(collector: Collector, now_ns: int) -> list[SimulatedAgent]:
     """A node is lost, the job starts again on a newer torch; later a GPU becomes too hot."""
-    begin_ns = now_ns - 30 * MINUTE_NS
+    begin_ns = now_ns - 24 * MINUTE_NS
     again_ns = begin_ns + 8 * MINUTE_NS
     hot = FleetFault("throttle", 13, now_ns - 9 * MINUTE_NS, factor=1.3)
     saved = tuple(

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { colour, onThemeChange } from "../look/colours";
+import { withGaps } from "./gaps";
 
 // `own` is what the legend tells where `values` are on top of others.
 export interface Line { label: string; colour: string; values: (number | null)[]; own?: (number | null)[]; fill?: boolean; width?: number }
@@ -18,6 +19,8 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
     let plot: uPlot | null = null;
     const make = () => {
       plot?.destroy();
+      const [times = [], ...columns] = withGaps([time_ns.map((value) => value / 1e9), ...lines.map((line) => line.values), ...lines.map((line) => line.own ?? line.values)]);
+      const latest = times.length - 1, own = columns.slice(lines.length);
       const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
       plot = new uPlot({
         width: Math.max(element.clientWidth - 8, 200), height, pxAlign: 0,
@@ -30,16 +33,16 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
         axes: [{ ...axis, space: 90, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
-          ...lines.map((line) => ({
+          ...lines.map((line, number) => ({
             label: line.label, stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
-            ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = line.own && place !== null ? line.own[place] ?? null : drawn; return value === null ? "–" : text(value); },
+            ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = place === null ? drawn : own[number]![place] ?? null; return value === null ? "–" : text(value); },
           })),
         ],
-        ...(marks.length ? { padding: [26, null, null, null] as [number, null, null, null] } : {}),
+        ...(marks.length ? { padding: [38, null, null, null] as [number, null, null, null] } : {}),
         hooks: {
           // Without a hand on the chart the legend tells the latest.
-          setCursor: [(self: uPlot) => { if (self.cursor.idx === null || self.cursor.idx === undefined) self.setLegend({ idx: time_ns.length - 1 }, false); }],
-          ready: [(self: uPlot) => self.setLegend({ idx: time_ns.length - 1 }, false)],
+          setCursor: [(self: uPlot) => { if (self.cursor.idx === null || self.cursor.idx === undefined) self.setLegend({ idx: latest }, false); }],
+          ready: [(self: uPlot) => self.setLegend({ idx: latest }, false)],
           setSelect: [(self: uPlot) => {
             if (self.select.width > 4) zoom.current?.(self.posToVal(self.select.left, "x") * 1e9, self.posToVal(self.select.left + self.select.width, "x") * 1e9);
             self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
@@ -50,8 +53,10 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
             ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
             ctx.textBaseline = "bottom";
             ctx.textAlign = "left";
-            const free = [-Infinity, -Infinity];
-            for (const mark of marks) {
+            // Three lines of words, the loud marks' first; where all are taken, or the same word stands there
+            // already, the mark stands without its own.
+            const words: { text: string; row: number; left: number; right: number }[] = [];
+            for (const mark of [...marks].sort((a, b) => Number(b.isLoud) - Number(a.isLoud))) {
               const x = self.valToPos(mark.time_ns / 1e9, "x", true);
               if (x < bbox.left || x > bbox.left + bbox.width) continue;
               ctx.fillStyle = colour(mark.isLoud ? "accent" : "quiet");
@@ -59,17 +64,17 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
               ctx.fillRect(x, bbox.top, devicePixelRatio, bbox.height);
               ctx.globalAlpha = 1;
               ctx.beginPath(); ctx.moveTo(x - 5, bbox.top); ctx.lineTo(x + 5, bbox.top); ctx.lineTo(x, bbox.top + 8); ctx.fill();
-              // Two lines of words; where both are taken the mark stands without its own.
               const wide = ctx.measureText(mark.text).width, left = Math.min(x, bbox.left + bbox.width - wide);
-              const row = free.findIndex((end) => left > end);
-              if (row < 0) continue;
+              const near = words.filter((word) => left < word.right && left + wide + 6 > word.left);
+              const row = [0, 1, 2].find((each) => near.every((word) => word.row !== each));
+              if (row === undefined || near.some((word) => word.text === mark.text)) continue;
               ctx.fillText(mark.text, left, bbox.top - row * 12 * devicePixelRatio - 1);
-              free[row] = left + wide + 6;
+              words.push({ text: mark.text, row, left, right: left + wide + 6 });
             }
             ctx.restore();
           }],
         },
-      }, [time_ns.map((value) => value / 1e9), ...lines.map((line) => line.values)] as uPlot.AlignedData, element);
+      }, [times, ...columns.slice(0, lines.length)] as uPlot.AlignedData, element);
     };
     make();
     const resized = new ResizeObserver(() => plot?.setSize({ width: Math.max(element.clientWidth - 8, 200), height }));

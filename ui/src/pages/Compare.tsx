@@ -67,7 +67,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
   const laid = useMemo(() => (old.value && fresh.value && oldDevice.value && freshDevice.value ? compared(...sameTotal(stackTree([...old.value, ...oldDevice.value]), stackTree([...fresh.value, ...freshDevice.value]))) : null), [old.value, fresh.value, oldDevice.value, freshDevice.value]);
   if (failure) return <><header><h1>Compare</h1></header>{tools}<Failed failure={failure} again={again} /></>;
   const rows = (title: string, list: Difference[], name: (text: string) => string) => <Table title={title} rows={list} limit={25} columns={[
-    { title: "what", isText: true, cell: (row) => <span class="name" title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
+    { title: "what", isText: true, isName: true, cell: (row) => <span title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
     { title: "before", cell: (row) => duration(row.before_ns), sort: (row) => row.before_ns }, { title: "after", cell: (row) => duration(row.after_ns), sort: (row) => row.after_ns },
     { title: "difference", cell: (row) => <>{row.after_ns >= row.before_ns ? "+" : "−"}{duration(Math.abs(row.after_ns - row.before_ns))}</>, sort: (row) => row.after_ns - row.before_ns },
     { title: "", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;

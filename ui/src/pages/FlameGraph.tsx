@@ -63,7 +63,7 @@ export function FlameGraph({ trace }: { trace: Trace }) {
           ? <div class="split"><div><h2>{shortName(laid.tree.names[name]!)} <button type="button" onClick={() => setName(null)}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" /></div></div>
           : <Flame laid={laid} query={text} label="Flame graph" {...(laid.change ? {} : { onPick: setName })} />}
       {rows.length > 0 && <Table title="By name" rows={rows} limit={30} columns={[
-        { title: "name", isText: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <button type="button" class="plain" title={laid!.tree.names[row.name]} onClick={() => setName(row.name)}>{shortName(laid!.tree.names[row.name]!)}</button></>, sort: (row) => laid!.tree.names[row.name]! },
+        { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <button type="button" class="plain" title={laid!.tree.names[row.name]} onClick={() => setName(row.name)}>{shortName(laid!.tree.names[row.name]!)}</button></>, sort: (row) => laid!.tree.names[row.name]! },
         { title: "self", cell: (row) => duration(row.own), sort: (row) => row.own },
         { title: "", cell: (row) => share(row.own / whole) },
         { title: "total", cell: (row) => duration(row.total), sort: (row) => row.total },

@@ -59,7 +59,7 @@ function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: stri
     { title: since, cell: (job) => <Spark values={job.trend_ns} /> },
     ...(jobs.some((job) => job.mfu_ratio !== null) ? [{ title: "MFU", cell: (job: FleetJob) => (job.mfu_ratio === null ? <small>{UNKNOWN}</small> : share(job.mfu_ratio)), sort: (job: FleetJob) => job.mfu_ratio ?? 0 }] : []),
     { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
-    { title: "worst finding", isText: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class="quiet">{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
+    { title: "worst finding", isText: true, isName: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class="quiet">{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
     { title: "GPU hours", cell: (job) => hours(job.gpu_hours), sort: (job) => job.gpu_hours },
     { title: "of them lost", cell: (job) => hours(job.lost_hours), sort: (job) => job.lost_hours ?? 0 },
   ]} />;
@@ -71,9 +71,9 @@ export function Spark({ values }: { values: (number | null)[] }) {
   const low = Math.min(...known) * 0.9, high = Math.max(...known);
   const points = values.map((value, i) => (value === null ? null : `${(i / (values.length - 1)) * 96 + 2},${22 - ((value - low) / (high - low || 1)) * 18}`));
   let path = "";
-  points.forEach((point, i) => { if (point) path += `${path === "" || !points[i - 1] ? "M" : "L"}${point}`; });
+  points.forEach((point, i) => { if (point) path += points[i - 1] ? `L${point}` : `M${point}h.1`; });
   const told = `from ${duration(known[0])} to ${duration(known.at(-1))}`;
-  return <svg width="100" height="24" viewBox="0 0 100 24" role="img" aria-label={told}><title>{told}</title><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" /></svg>;
+  return <svg width="100" height="24" viewBox="0 0 100 24" role="img" aria-label={told}><title>{told}</title><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" stroke-linecap="round" /></svg>;
 }
 
 type Colouring = "busy" | "temperature" | "clock" | "throttling" | "findings";

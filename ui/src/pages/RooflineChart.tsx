@@ -33,7 +33,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
           {told && <p class="readout" aria-live="polite"><b>{told.operator}</b> {told.shapes}<br />{duration(told.total_ns)} in {count(told.count)}, {share(told.roofline_ratio)} of what this GPU reaches, {threeDigits(told.flops / told.bytes)} operations for each byte: {advice(told)}</p>}
         </div>
         <Table rows={roofline.rows} limit={40} label="operators" columns={[
-          { title: "operator", isText: true, cell: (row) => <button type="button" class="plain" onClick={() => setChosen(row)}>{row.operator.replace(/^aten::/, "")} <small>{row.shapes}</small></button>, sort: (row) => row.operator },
+          { title: "operator", isText: true, isName: true, cell: (row) => <button type="button" class="plain" title={`${row.operator} ${row.shapes}`} onClick={() => setChosen(row)}>{row.operator.replace(/^aten::/, "")} <small>{row.shapes}</small></button>, sort: (row) => row.operator },
           { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
           { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
           { title: "of achievable", cell: (row) => share(row.roofline_ratio), sort: (row) => row.roofline_ratio },

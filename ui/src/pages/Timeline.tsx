@@ -170,7 +170,7 @@ function Selected({ trace, range, base }: { trace: Trace; range: Range; base: st
       <h2>Selected: {duration(length)} of rank {range.rank}{range.rows.length ? `, ${plural(range.rows.length, "row")}` : ", all rows"}</h2>
       {totals && <p class="quiet">{plural(totals.spans, "span")} with {plural(totals.names, "name")}. <a href={write([...base, "flame"], { rank: range.rank, from: Math.round(range.from), to: Math.round(range.to) })}>As a flame graph</a></p>}
       {totals && <Table rows={totals.rows} limit={20} label="totals of the selection" columns={[
-        { title: "name", isText: true, cell: (row: Total) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <span class="name" title={row.name}>{shortName(row.name)}</span></>, sort: (row) => row.name },
+        { title: "name", isText: true, isName: true, cell: (row: Total) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <span title={row.name}>{shortName(row.name)}</span></>, sort: (row) => row.name },
         { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
         { title: "time in it", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
         { title: "mean", cell: (row) => duration(row.total_ns / row.count), sort: (row) => row.total_ns / row.count },

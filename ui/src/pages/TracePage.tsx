@@ -65,7 +65,7 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
           { title: "idle", cell: (row) => share(row.parts.idle_ns / row.parts.window_ns), sort: (row) => row.parts.idle_ns / row.parts.window_ns },
         ]} empty="No device activity in this trace." />
         <Table title="Kernels" rows={trace.kernels} limit={20} columns={[
-          { title: "kernel", isText: true, cell: (row: Kernel) => <a href={write([...base, "timeline"], { q: shortName(row.name).replace(/<.*$/, "") })} title={row.name}>{shortName(row.name)}</a>, sort: (row) => row.name },
+          { title: "kernel", isText: true, isName: true, cell: (row: Kernel) => <a href={write([...base, "timeline"], { q: shortName(row.name).replace(/<.*$/, "") })} title={row.name}>{shortName(row.name)}</a>, sort: (row) => row.name },
           { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category },
           { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
           { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },

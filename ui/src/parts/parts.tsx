@@ -5,8 +5,9 @@ import type { Failure } from "../data/source";
 import type { Finding, Parts } from "../data/types";
 import { duration, share, shortName, UNKNOWN } from "../look/format";
 
-// `isBrief`: text of a word or two, which is never broken.
-export interface Column<T> { title: string; cell(row: T): ComponentChildren; isText?: boolean; isBrief?: boolean; sort?(row: T): number | string }
+// `isBrief`: text of a word or two, which is never broken. `isName`: the column that gets the room that is left;
+// what does not fit is in the title.
+export interface Column<T> { title: string; cell(row: T): ComponentChildren; isText?: boolean; isBrief?: boolean; isName?: boolean; sort?(row: T): number | string }
 
 const LONG = 24;
 
@@ -28,7 +29,7 @@ export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { t
                 ? <button type="button" class="plain" onClick={() => setSorted((old) => ({ column: i, down: old?.column === i ? !old.down : !column.isText }))}>{column.title}{sorted?.column === i ? (sorted.down ? " ↓" : " ↑") : ""}</button>
                 : column.title}
             </th>))}</tr></thead>
-          <tbody>{shown.map((row) => <tr>{columns.map((column) => <td class={column.isText ? (column.isBrief ? "text brief" : "text") : ""}>{column.cell(row)}</td>)}</tr>)}</tbody>
+          <tbody>{shown.map((row) => <tr>{columns.map((column) => <td class={[column.isText && "text", column.isBrief && "brief", column.isName && "long-name"].filter(Boolean).join(" ")}>{column.cell(row)}</td>)}</tr>)}</tbody>
         </table>
       </div>
       {rows.length > shown.length && <button type="button" onClick={() => setAll(true)}>show all {rows.length.toLocaleString("en")}</button>}

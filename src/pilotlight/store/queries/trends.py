@@ -23,11 +23,13 @@ class Trend:
 
 
 def trends(reader: Reader, span: Span, points: int) -> dict[str, Trend]:
-    """By job; the windows in which the span begins and ends belong to it."""
+    """By job; the windows in which the span begins and ends belong to it. A short span has fewer
+    points, since none is shorter than a window."""
     fitting = [name for name, ns in _PERIODS_NS.items() if ns * points <= span.length_ns]
     period = fitting[-1] if fitting else "5m"
     begin_ns = span.from_ns // _PERIODS_NS[period] * _PERIODS_NS[period]
-    width_ns = -(-(span.to_ns - begin_ns) // points)
+    width_ns = max(-(-(span.to_ns - begin_ns) // points), _PERIODS_NS[period])
+    points = -(-(span.to_ns - begin_ns) // width_ns)
     sums = ", ".join(f"sum(s.{part}) AS sum_{part}" for part in PARTS)
     found = reader.select_arrow(
         "SELECT job, intDiv(s.time_ns - {begin_ns:Int64}, {width_ns:Int64}) AS point, "

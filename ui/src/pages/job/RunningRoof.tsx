@@ -1,5 +1,5 @@
 // A running job under the roof of its GPUs: what counters measure, and what the names of kernels suggest.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { LIMIT_COLOURS, rateText, Roof } from "../../charts/Roof";
 import { change, useAddress, write } from "../../data/address";
 import { useAnswer } from "../../data/load";
@@ -17,14 +17,23 @@ const ADVICE: Record<string, string> = {
 };
 const pointText = (point: RankPoint): string => `tensor units busy ${share(point.tensor_ratio)} (${rateText(point.flops)} if they compute in bf16), memory ${share(point.memory_ratio)} (${threeDigits(point.bytes / 1e9)} GB/s)`;
 
+// Those that differ most from the middle first: that is whom one looks for.
+export function unlike(points: RankPoint[]): RankPoint[] {
+  const middle = (values: number[]): number => values.sort((a, b) => a - b)[values.length >> 1] ?? 0;
+  const [tensor, memory] = [middle(points.map((point) => point.tensor_ratio)), middle(points.map((point) => point.memory_ratio))];
+  const distance = (point: RankPoint): number => Math.hypot(point.tensor_ratio - tensor, point.memory_ratio - memory);
+  return points.slice().sort((a, b) => distance(b) - distance(a));
+}
+
 export function RunningRoof({ job, range, news }: Part) {
   const { query } = useAddress();
   const [chosen, setChosen] = useState(0);
   const gpu = query["gpu"] ?? "";
   const { value: found, failure, again } = useAnswer<JobRoofline>(`roofline?job=${encodeURIComponent(job.row.job)}${gpu ? `&gpu=${encodeURIComponent(gpu)}` : ""}&${spanOf(range)}`, news);
+  const points = useMemo(() => unlike(found?.points ?? []), [found]);
   if (failure) return <Failed failure={failure} again={again} />;
   if (!found) return <Waiting height={420} />;
-  const told = found.points[Math.min(chosen, found.points.length - 1)] ?? null;
+  const told = points[Math.min(chosen, points.length - 1)] ?? null;
   const capture = write(["captures"], { job: job.row.job });
   const kinds = Object.entries(found.kinds_ns).sort((a, b) => b[1] - a[1]).map(([limit, ns]) => ({ label: limit === "not known" ? limit : `${limit} as a rule`, ns, colour: KIND_COLOURS[limit] ?? "other" }));
   return (
@@ -35,8 +44,8 @@ export function RunningRoof({ job, range, news }: Part) {
       {found.missing && <p class="partial">Not measured. {found.missing}</p>}
       <div class="split">
         <div>
-          {found.points.length > 0 && <><Roof peaks={found.peaks} label="GPUs of the job under their roof" chosen={told ? found.points.indexOf(told) : -1} onChoose={setChosen}
-            points={found.points.map((point) => ({ x: point.flops / Math.max(point.bytes, 1), y: point.flops, radius: 6, colour: LIMIT_COLOURS[point.limit] ?? "other", title: `rank ${point.rank}: ${pointText(point)}` }))} />
+          {points.length > 0 && <><Roof peaks={found.peaks} label="GPUs of the job under their roof" chosen={told ? points.indexOf(told) : -1} onChoose={setChosen}
+            points={points.map((point) => ({ x: point.flops / Math.max(point.bytes, 1), y: point.flops, radius: 6, colour: LIMIT_COLOURS[point.limit] ?? "other", title: `rank ${point.rank}: ${pointText(point)}` }))} />
           <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}<span>a point a rank, from hardware counters</span></span>
           {told && <p class="readout" aria-live="polite"><b>rank {told.rank}</b> on {told.node}, gpu {told.gpu}<br />{pointText(told)}: {ADVICE[told.limit] ?? told.limit}.</p>}</>}
           {kinds.length > 0 && <><h3>What the kernels are, by their names</h3><Bar pieces={kinds} wide /><Legend pieces={kinds} /></>}
@@ -44,11 +53,11 @@ export function RunningRoof({ job, range, news }: Part) {
           <p class="links"><a class="button" href={capture}>take a capture with full traces</a>{found.captures.slice(0, 3).map((row) => <a class="button" href={write(["trace", row.id, "roofline"])}>roofline of the capture of {ago(row.requested_ns, job.now_ns)}</a>)}</p>
         </div>
         <div>
-          {found.points.length > 0 && <Table title="Ranks" rows={found.points} limit={16} columns={[
-            { title: "rank", cell: (row) => <button type="button" class="plain" onClick={() => setChosen(found.points.indexOf(row))}>{row.rank}</button>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
+          {points.length > 0 && <Table title="Ranks, the least like the others first" label="ranks" rows={points} limit={16} columns={[
+            { title: "rank", cell: (row) => <button type="button" class="plain" onClick={() => setChosen(points.indexOf(row))}>{row.rank}</button>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
             { title: "tensor units", cell: (row) => share(row.tensor_ratio), sort: (row) => row.tensor_ratio }, { title: "memory", cell: (row) => share(row.memory_ratio), sort: (row) => row.memory_ratio }, { title: "bound by", isText: true, isBrief: true, cell: (row) => row.limit, sort: (row) => row.limit }]} />}
           <Table title={`${plural(found.kernels.length, "kernel")} (low confidence: by name)`} label="kernels by kind" rows={found.kernels} limit={20} empty="No kernel was recorded in this time." columns={[
-            { title: "kernel", isText: true, cell: (row) => <span class="name" title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category }, { title: "bound as a rule by", isText: true, cell: (row) => row.limit, sort: (row) => row.limit },
+            { title: "kernel", isText: true, isName: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category }, { title: "bound by", isText: true, isBrief: true, cell: (row) => row.limit, sort: (row) => row.limit },
             { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "", cell: (row) => share(row.ratio) }]} />
         </div>
       </div>
