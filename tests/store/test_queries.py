@@ -250,7 +250,8 @@ def test_a_trend_has_the_means_and_the_parts_of_the_steps(reader: Reader) -> Non
         "WHERE tenant = 'default'"
     )
     known = [value for value in trend.mean_ns if value is not None]
-    assert len(trend.mean_ns) == 24 and known
+    # No point is shorter than the five minutes of a window; the edges are rounded to whole ones.
+    assert 12 <= len(trend.mean_ns) <= 14 and known
     assert sum(known) / len(known) == pytest.approx(raw[0], rel=0.02)
     assert (trend.total_ns, trend.parts_ns["compute"]) == (raw[1], raw[2])
 
