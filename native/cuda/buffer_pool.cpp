@@ -88,23 +88,40 @@ bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
   return true;
 }
 
-bool BufferPool::take(FullBuffer* full) noexcept {
-  Entry* oldest = nullptr;
-  for (Entry& entry : entries_) {
-    if (entry.state.load(std::memory_order_acquire) != kFull) continue;
-    if (oldest == nullptr || entry.turn < oldest->turn) oldest = &entry;
-  }
-  if (oldest != nullptr) {
+bool BufferPool::take_entry(FullBuffer* full) noexcept {
+  while (true) {
+    Entry* oldest = nullptr;
+    for (Entry& entry : entries_) {
+      if (entry.state.load(std::memory_order_acquire) != kFull) continue;
+      if (oldest == nullptr || entry.turn < oldest->turn) oldest = &entry;
+    }
+    if (oldest == nullptr) return false;
+    uint32_t expected = kFull;
+    if (!oldest->state.compare_exchange_strong(expected, kTaken)) continue;
     auto place = static_cast<uint32_t>(oldest - entries_);
     *full = {memory_ + place * kBytes, oldest->valid_bytes, oldest->context, oldest->stream, place};
     return true;
   }
+}
+
+bool BufferPool::take(FullBuffer* full) noexcept {
+  if (take_entry(full)) return true;
   // One reader only, so nothing can come back to the head between the two.
   Overflow* overflow = overflows_.load(std::memory_order_acquire);
   while (overflow != nullptr &&
          !overflows_.compare_exchange_weak(overflow, overflow->next, std::memory_order_acquire)) {
   }
   if (overflow == nullptr) return false;
+  *full = {overflow->data, overflow->valid_bytes, overflow->context, overflow->stream, kOverflow};
+  return true;
+}
+
+bool BufferPool::take_left(FullBuffer* full) noexcept {
+  if (take_entry(full)) return true;
+  if (left_ == nullptr) left_ = overflows_.exchange(nullptr, std::memory_order_acquire);
+  Overflow* overflow = left_;
+  if (overflow == nullptr) return false;
+  left_ = overflow->next;
   *full = {overflow->data, overflow->valid_bytes, overflow->context, overflow->stream, kOverflow};
   return true;
 }
@@ -121,17 +138,18 @@ void BufferPool::give_back(const FullBuffer& full) noexcept {
 uint32_t BufferPool::out() const noexcept {
   uint32_t count = 0;
   for (const Entry& entry : entries_) {
-    count += entry.state.load(std::memory_order_relaxed) == kOut ? 1 : 0;
+    uint32_t state = entry.state.load(std::memory_order_relaxed);
+    count += state == kOut || state == kReturning ? 1 : 0;
   }
   return count;
 }
 
-uint32_t BufferPool::full() const noexcept {
-  uint32_t count = 0;
+bool BufferPool::has_come_back() const noexcept {
   for (const Entry& entry : entries_) {
-    count += entry.state.load(std::memory_order_relaxed) == kFull ? 1 : 0;
+    uint32_t state = entry.state.load(std::memory_order_acquire);
+    if (state != kFree && state != kOut) return true;
   }
-  return count;
+  return overflows_.load(std::memory_order_acquire) != nullptr;
 }
 
 }  // namespace pilotlight::cupti

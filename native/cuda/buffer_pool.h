@@ -40,14 +40,16 @@ class BufferPool {
   // On our thread: the oldest that has come back; false: none.
   bool take(FullBuffer* full) noexcept;
   void give_back(const FullBuffer& full) noexcept;
+  // At exit, on the thread that ends the process: one that ours did not come to. Never given back.
+  bool take_left(FullBuffer* full) noexcept;
 
-  uint32_t out() const noexcept;   // with CUPTI now
-  uint32_t full() const noexcept;  // waiting for us now
-  bool is_low() const noexcept;    // less than a quarter is left for CUPTI
+  uint32_t out() const noexcept;        // with CUPTI now
+  bool has_come_back() const noexcept;  // whether any is not decoded yet
+  bool is_low() const noexcept;         // less than a quarter is left for CUPTI
   uint64_t exhausted() const noexcept { return exhausted_.load(std::memory_order_relaxed); }
 
  private:
-  enum State : uint32_t { kFree, kOut, kReturning, kFull };
+  enum State : uint32_t { kFree, kOut, kReturning, kFull, kTaken };
   struct Entry {
     std::atomic<uint32_t> state;
     uint32_t stream;
@@ -63,11 +65,14 @@ class BufferPool {
     alignas(16) uint8_t data[kOverflowBytes];
   };
 
+  bool take_entry(FullBuffer* full) noexcept;
+
   uint8_t* memory_ = nullptr;
   Entry entries_[kBuffers] = {};
   std::atomic<uint64_t> turns_{0};
   std::atomic<uint64_t> exhausted_{0};
   std::atomic<Overflow*> overflows_{nullptr};
+  Overflow* left_ = nullptr;
   // Those that are out: another tool's buffer must not be taken for one of ours.
   std::atomic<Overflow*> overflows_out_[kOverflows] = {};
 };

@@ -19,8 +19,8 @@ namespace {
 
 // How long the decoder waits for the agent to make room before it believes that nobody reads.
 constexpr int64_t kPatienceNs = 2 * kSecondNs;
-constexpr int64_t kExitWaitNs = 400000000;
 constexpr int64_t kYieldWaitNs = kSecondNs;
+constexpr int64_t kDecodeWaitNs = kSecondNs / 5;
 
 constexpr uint32_t kResourceEvents[] = {kModuleLoaded, kModuleUnloadStarting, kGraphNodeCreated,
                                         kGraphNodeCloned, kContextDestroyStarting};
@@ -71,6 +71,7 @@ void Collector::start(const ProviderApi* api) noexcept {
   tick_kind_ = ring != nullptr ? ring->clock() : trusted_clock();
   random_ = static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC)) | 1;
   if (!pool_.open()) return missing("no memory for CUPTI's buffers");
+  prepare_exit();
   watch_neighbours();
   pthread_mutex_lock(&lock_);
   tier_ = wanted_tier();
@@ -83,7 +84,8 @@ void Collector::start(const ProviderApi* api) noexcept {
   pthread_mutex_unlock(&lock_);
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
 
-  if (!start_thread(run) || !start_thread(run_decoder)) {
+  has_threads_ = start_thread(run) && start_thread(run_decoder);
+  if (!has_threads_) {
     pthread_mutex_lock(&lock_);
     release(false);
     pthread_mutex_unlock(&lock_);
@@ -199,7 +201,17 @@ void Collector::release(bool teardown) noexcept {
   launches_.enable(&library_, false);
   launches_on_ = false;
   holds_.store(false, std::memory_order_release);
+  wait_for_decoder();
   library_.unsubscribe();
+}
+
+// In V2 records are read for a subscriber: not after it has left.
+void Collector::wait_for_decoder() noexcept {
+  timespec nap = {0, 500000};
+  for (int64_t waited = 0; waited < kDecodeWaitNs; waited += nap.tv_nsec) {
+    if (library_.api() != Api::kV2 || !pool_.has_come_back()) return;
+    nanosleep(&nap, nullptr);
+  }
 }
 
 void Collector::yield(bool to_others) noexcept {
@@ -259,65 +271,20 @@ void Collector::loop() noexcept {
 
 void Collector::decode_all() noexcept {
   FullBuffer full;
-  while (pool_.take(&full)) {
+  while (!decoder_.is_stopped() && pool_.take(&full)) {
     RingWriter* ring = api_->ring();
-    if (ring == nullptr) return;
+    if (ring == nullptr) {
+      decoder_.drop(full);
+      pool_.give_back(full);
+      continue;
+    }
     if (ring->has_room(sizeof(pilotlight::Activity))) nobody_reads_ = false;
     uint64_t lost = decoder_.counts().ring_full;
-    decoder_.decode(full, ring, nobody_reads_ ? 0 : kPatienceNs);
+    if (!decoder_.decode(full, ring, nobody_reads_ ? 0 : kPatienceNs)) return;
     pool_.give_back(full);
     // The rest is lost and counted, without waiting for each.
     if (decoder_.counts().ring_full != lost) nobody_reads_ = true;
-    publish_counts();
   }
-}
-
-void Collector::publish_counts() noexcept {
-  const DecodeCounts& counts = decoder_.counts();
-  uint64_t values[kShownCounts] = {};
-  values[kShownRecords] = counts.records;
-  values[kShownCuptiLost] = counts.cupti_lost;
-  values[kShownRingFull] = counts.ring_full;
-  values[kShownZeroTimes] = counts.zero_times;
-  values[kShownOutOfOrder] = counts.out_of_order;
-  values[kShownUnknown] = counts.unknown;
-  values[kShownWithoutOrigin] = counts.without_origin;
-  values[kShownNamesShared] = names_.shared();
-  values[kShownOverheadNs] = counts.overhead_ns;
-  for (uint32_t i = 0; i < kShownCounts; i++) {
-    counts_[i].store(values[i], std::memory_order_relaxed);
-  }
-}
-
-void Collector::flush_for_exit() noexcept {
-  int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + kExitWaitNs * 3 / 4;
-  pthread_mutex_lock(&lock_);
-  if (holds_.load(std::memory_order_relaxed)) {
-    if (window_ != Window::kNone) api_->mark("gpu/window", 10, kMarkEnded);
-    library_.flush(kFlushForced);
-    sampler_.stop();
-  }
-  pthread_mutex_unlock(&lock_);
-  int64_t hurry_ns = deadline_ns - kExitWaitNs / 3;
-  for (int64_t now = 0; (pool_.full() != 0 || decoding_.load()) && now < deadline_ns;) {
-    timespec pause = {0, 500000};
-    nanosleep(&pause, nullptr);
-    now = clock_ns(CLOCK_MONOTONIC);
-    if (now > hurry_ns) decoder_.hurry();
-  }
-  second(clock_ns(CLOCK_MONOTONIC));
-  sem_post(&finished_);
-}
-
-void Collector::finish() noexcept {
-  if (api_ == nullptr || forked_.load(std::memory_order_relaxed) ||
-      !holds_.load(std::memory_order_relaxed)) {
-    return;
-  }
-  finishing_.store(true, std::memory_order_release);
-  sem_post(&wake_);
-  // Never longer than this: an exit must not hang on a device that does not answer.
-  wait_for(&finished_, kExitWaitNs);
 }
 
 void Collector::context_ends(Context context) noexcept {
@@ -361,8 +328,10 @@ void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* d
     self->sampler_.note(call.context);
   }
   if (__builtin_expect(!self->finalize_.load(std::memory_order_relaxed), 1)) return;
-  // Not while our thread is inside CUPTI: then the next call does it.
-  if (call.site != kExit || pthread_mutex_trylock(&self->lock_) != 0) return;
+  // Not while our threads are inside CUPTI, nor while its records are read: then the next call does
+  // it.
+  if (call.site != kExit || self->pool_.has_come_back()) return;
+  if (pthread_mutex_trylock(&self->lock_) != 0) return;
   if (self->finalize_.exchange(false) && self->holds_.exchange(false)) {
     self->library_.unsubscribe();
     self->library_.finalize();

@@ -64,9 +64,12 @@ class Collector {
   void turn(int64_t now_ns) noexcept;
   void second(int64_t now_ns) noexcept;
   void decode_all() noexcept;
-  void publish_counts() noexcept;
+  void wait_for_decoder() noexcept;
   void tell_plan() noexcept;
+  void prepare_exit() noexcept;
   void flush_for_exit() noexcept;
+  void tell_exit() noexcept;
+  uint64_t left_at_exit() noexcept;
   uint32_t wanted_tier() const noexcept;
   int64_t window_ns(Window window) noexcept;
   Window next_window() noexcept;
@@ -98,6 +101,8 @@ class Collector {
   std::atomic<bool> finalize_{false};  // asked for: done by the next API call that ends
   std::atomic<bool> forked_{false};
   std::atomic<bool> finishing_{false};
+  std::atomic<bool> flushed_{false};  // at exit: all that CUPTI had was handed over
+  bool has_threads_ = false;
   bool has_clock_ = false;
   bool has_graphs_ = false;
   bool asked_hardware_ = false;
@@ -112,19 +117,6 @@ class Collector {
   sem_t decode_;
   std::atomic<bool> decoding_{false};
   bool nobody_reads_ = false;
-  enum Shown : uint32_t {
-    kShownRecords,
-    kShownCuptiLost,
-    kShownRingFull,
-    kShownZeroTimes,
-    kShownOutOfOrder,
-    kShownUnknown,
-    kShownWithoutOrigin,
-    kShownNamesShared,
-    kShownOverheadNs,
-    kShownCounts
-  };
-  std::atomic<uint64_t> counts_[kShownCounts] = {};
 
   // Of the thread that keeps the windows.
   sem_t wake_;

@@ -170,7 +170,7 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   cost_before_ = launches_.cost_ticks();
   calls_before_ = launches_.calls();
   call_ticks_before_ = launches_.call_ticks();
-  overhead_before_ = counts_[kShownOverheadNs].load(std::memory_order_relaxed);
+  overhead_before_ = decoder_.counts().overhead_ns;
   exhausted_before_ = pool_.exhausted();
 }
 
@@ -189,8 +189,7 @@ WindowFacts Collector::facts(int64_t now_ns) noexcept {
     facts.call_ns = call_ticks / ticks_per_ns / static_cast<double>(facts.calls);
   }
   facts.launch_cost_ns = static_cast<int64_t>(cost / ticks_per_ns);
-  facts.cupti_cost_ns = static_cast<int64_t>(
-      counts_[kShownOverheadNs].load(std::memory_order_relaxed) - overhead_before_);
+  facts.cupti_cost_ns = static_cast<int64_t>(decoder_.counts().overhead_ns - overhead_before_);
   facts.overrun = pool_.exhausted() != exhausted_before_;
   const StepClock& steps = *api_->steps;
   uint64_t count = steps.count.load(std::memory_order_acquire);
@@ -262,18 +261,19 @@ void Collector::second(int64_t now_ns) noexcept {
   PcCounts pc = sampler_.counts();
   Result pc_refused = sampler_.refused();
   pthread_mutex_unlock(&lock_);
-  auto of = [this](Shown which) { return counts_[which].load(std::memory_order_relaxed); };
+  const DecodeCounts& decoded = decoder_.counts();
   struct {
     const char* name;
     uint64_t value;
-  } const all[] = {{"gpu/records", of(kShownRecords)},
-                   {"gpu/lost_by_cupti", of(kShownCuptiLost)},
-                   {"gpu/lost_ring_full", of(kShownRingFull)},
-                   {"gpu/zero_timestamps", of(kShownZeroTimes)},
-                   {"gpu/out_of_order", of(kShownOutOfOrder)},
-                   {"gpu/unknown_records", of(kShownUnknown)},
-                   {"gpu/without_launch", of(kShownWithoutOrigin)},
-                   {"gpu/names_shared", of(kShownNamesShared)},
+  } const all[] = {{"gpu/records", decoded.records},
+                   {"gpu/lost_by_cupti", decoded.cupti_lost},
+                   {"gpu/lost_ring_full", decoded.ring_full},
+                   {"gpu/cut_buffers", decoded.cut_buffers},
+                   {"gpu/zero_timestamps", decoded.zero_times},
+                   {"gpu/out_of_order", decoded.out_of_order},
+                   {"gpu/unknown_records", decoded.unknown},
+                   {"gpu/without_launch", decoded.without_origin},
+                   {"gpu/names_shared", names_.shared()},
                    {"gpu/nodes_lost", nodes_.lost()},
                    {"gpu/no_buffer_left", pool_.exhausted()},
                    {"gpu/clock_jumps", clock_.jumps()},

@@ -54,8 +54,10 @@ class Library {
   Result enable_hardware_events() noexcept;
   Result flush(uint32_t flags) noexcept;
   Result next_record(uint8_t* buffer, size_t valid_bytes, Activity** record) noexcept {
-    return api_ == Api::kV2 ? next2_(subscriber_, buffer, valid_bytes, record)
-                            : next_(buffer, valid_bytes, record);
+    if (api_ != Api::kV2) return next_(buffer, valid_bytes, record);
+    Subscriber subscriber = subscriber_;
+    if (subscriber == nullptr) return kInvalidOperation;
+    return next2_(subscriber, buffer, valid_bytes, record);
   }
   Result dropped(Context context, uint32_t stream, size_t* count) noexcept;
   Result timestamp(uint64_t* ns) noexcept { return timestamp_(ns); }

@@ -74,15 +74,15 @@ bool Decoder::wait_for_room() noexcept {
 void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
                     uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept {
   if (times.start == 0 || times.end == 0) {
-    counts_.zero_times++;
+    counts_.zero_times.add(1);
     return;
   }
   uint64_t length_ns = times.end - times.start;
   if (times.end < times.start) {
-    counts_.out_of_order++;
+    counts_.out_of_order.add(1);
     length_ns = 0;
   } else if (times.start < track->last_start) {
-    counts_.out_of_order++;
+    counts_.out_of_order.add(1);
   }
   track->last_start = times.start;
   pilotlight::Activity activity = {};
@@ -95,14 +95,14 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
   Origin origin = {0, 0};
   // A node of a graph comes from where it was captured, not from where the graph is launched.
   bool known = node != 0 && nodes_->find(node, &origin);
-  if (!known && !launches_->find(correlation, &origin)) counts_.without_origin++;
+  if (!known && !launches_->find(correlation, &origin)) counts_.without_origin.add(1);
   activity.stack = origin.stack;
   activity.range = origin.range;
   if (__builtin_expect(!ring_->has_room(sizeof(activity)), 0)) wait_for_room();
   if (ring_->write_at(RecordType::kActivity, name, activity, map_.ticks(times.start))) {
-    counts_.records++;
+    counts_.records.add(1);
   } else {
-    counts_.ring_full++;
+    counts_.ring_full.add(1);
   }
 }
 
@@ -177,7 +177,7 @@ void Decoder::overhead(const OverheadRecord& record) noexcept {
     default:
       break;
   }
-  if (record.end > record.start) counts_.overhead_ns += record.end - record.start;
+  if (record.end > record.start) counts_.overhead_ns.add(record.end - record.start);
   write(ActivityKind::kOverhead, name(text), track(0, TrackKind::kEngine, kOverheadTrack),
         {record.start, record.end}, 0, 0, 0, 0);
 }
@@ -220,24 +220,64 @@ void Decoder::dispatch(const cupti::Activity* record) noexcept {
     case kMemory2:
       return memory(*reinterpret_cast<const MemoryRecord*>(record));
     default:
-      counts_.unknown++;
+      counts_.unknown.add(1);
   }
 }
 
-void Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept {
+bool Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept {
   ring_ = ring;
   patience_ns_ = patience_ns;
   map_ = clock_->map();
+  inside_ = buffer;
+  done_before_ = done_;
+  is_inside_.store(true, std::memory_order_release);
   cupti::Activity* record = nullptr;
-  // Ends with kMaxLimitReached; any other error is the end of this buffer as well.
-  while (buffer.valid_bytes != 0 &&
-         library_->next_record(buffer.data, buffer.valid_bytes, &record) == kSuccess) {
+  Result result = kMaxLimitReached;
+  while (buffer.valid_bytes != 0) {
+    if (__builtin_expect(stops_.load(std::memory_order_relaxed), 0)) return false;
+    result = library_->next_record(buffer.data, buffer.valid_bytes, &record);
+    if (result != kSuccess) break;
     dispatch(record);
+    done_.add(1);
   }
+  is_inside_.store(false, std::memory_order_release);
+  if (result != kMaxLimitReached) counts_.cut_buffers.add(1);
+  add_dropped(buffer);
+  return true;
+}
+
+void Decoder::add_dropped(const FullBuffer& buffer) noexcept {
   size_t dropped = 0;
   if (library_->dropped(buffer.context, buffer.stream, &dropped) == kSuccess) {
-    counts_.cupti_lost += dropped;
+    counts_.cupti_lost.add(dropped);
   }
+}
+
+void Decoder::drop(const FullBuffer& buffer) noexcept {
+  counts_.ring_full.add(count(buffer));
+  add_dropped(buffer);
+}
+
+void Decoder::stop() noexcept {
+  hurry();
+  stops_.store(true);
+}
+
+uint64_t Decoder::left() noexcept {
+  if (!is_inside_.load(std::memory_order_acquire)) return 0;
+  uint64_t all = count(inside_);
+  uint64_t done = done_ - done_before_;
+  return all > done ? all - done : 0;
+}
+
+uint64_t Decoder::count(const FullBuffer& buffer) noexcept {
+  cupti::Activity* record = nullptr;
+  uint64_t records = 0;
+  while (buffer.valid_bytes != 0 &&
+         library_->next_record(buffer.data, buffer.valid_bytes, &record) == kSuccess) {
+    records++;
+  }
+  return records;
 }
 
 }  // namespace pilotlight::cupti

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/buffer_pool.h"
+#include "cuda/count.h"
 #include "cuda/cupti_library.h"
 #include "cuda/gpu_clock.h"
 #include "cuda/graph_nodes.h"
@@ -15,14 +16,15 @@
 namespace pilotlight::cupti {
 
 struct DecodeCounts {
-  uint64_t records = 0;         // written
-  uint64_t ring_full = 0;       // had no room in the ring although we waited
-  uint64_t cupti_lost = 0;      // that CUPTI says it dropped
-  uint64_t zero_times = 0;      // without a start or an end, left out
-  uint64_t out_of_order = 0;    // ended before they began, or began before the last of their stream
-  uint64_t unknown = 0;         // of a kind that we did not ask for
-  uint64_t without_origin = 0;  // whose launch was not found any more
-  uint64_t overhead_ns = 0;     // of CUPTI, by its own records
+  Count records;         // written
+  Count ring_full;       // had no room in the ring although we waited
+  Count cupti_lost;      // that CUPTI says it dropped
+  Count zero_times;      // without a start or an end, left out
+  Count out_of_order;    // ended before they began, or began before the last of their stream
+  Count unknown;         // of a kind that we did not ask for
+  Count without_origin;  // whose launch was not found any more
+  Count overhead_ns;     // of CUPTI, by its own records
+  Count cut_buffers;     // whose rest CUPTI could not read
 };
 
 class Decoder {
@@ -34,9 +36,20 @@ class Decoder {
   bool open(const ProviderApi* api) noexcept;
 
   // Where the ring is full it waits until the agent makes room, each time at most `patience_ns`.
-  void decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept;
+  // False: it was stopped in the middle.
+  bool decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept;
+  // There is no ring: its records are lost and counted.
+  void drop(const FullBuffer& buffer) noexcept;
   // From another thread: wait no more, the process ends; what finds no room is counted as lost.
   void hurry() noexcept { hurries_.store(true, std::memory_order_relaxed); }
+  // From another thread: decode no more.
+  void stop() noexcept;
+  bool is_stopped() const noexcept { return stops_.load(); }
+  // After that: how many records of the buffer that it was in it did not come to; the one that it
+  // is just writing may be among them.
+  uint64_t left() noexcept;
+  // How many records a buffer has. Any thread.
+  uint64_t count(const FullBuffer& buffer) noexcept;
   const DecodeCounts& counts() const noexcept { return counts_; }
 
  private:
@@ -62,6 +75,7 @@ class Decoder {
   void write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
              uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept;
   void dispatch(const cupti::Activity* record) noexcept;
+  void add_dropped(const FullBuffer& buffer) noexcept;
   bool wait_for_room() noexcept;
   TrackEntry* track(uint32_t device, TrackKind kind, uint64_t stream) noexcept;
   uint32_t name(const char* text) noexcept;
@@ -76,6 +90,11 @@ class Decoder {
   ClockMap map_ = {0, 0, 1};
   int64_t patience_ns_ = 0;
   std::atomic<bool> hurries_{false};
+  std::atomic<bool> stops_{false};
+  std::atomic<bool> is_inside_{false};  // a buffer, `inside_`
+  FullBuffer inside_ = {};
+  Count done_;  // records of the buffers it was in
+  uint64_t done_before_ = 0;
   uint32_t run_ = 0;
   DecodeCounts counts_;
   TrackEntry tracks_[kTracks] = {};

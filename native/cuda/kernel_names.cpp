@@ -55,7 +55,7 @@ uint32_t KernelNames::define(const char* name) noexcept {
   size_t bytes = strnlen(name, 8192);
   bool fresh = is_new(name, bytes);
   if (fresh && (names_ >= kMaxNames || bytes_ >= kMaxBytes)) {
-    shared_++;
+    shared_.add(1);
     return other_;
   }
   char* plain = nullptr;

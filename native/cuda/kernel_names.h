@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "cuda/count.h"
 #include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
@@ -37,7 +38,7 @@ class KernelNames {
   std::atomic<uint32_t> epoch_{1};
   uint32_t names_ = 0;
   uint64_t bytes_ = 0;
-  uint64_t shared_ = 0;
+  Count shared_;
   uint32_t other_ = 0;
   Entry* entries_ = nullptr;
   uint64_t* seen_ = nullptr;  // hashes of the names defined

@@ -85,6 +85,8 @@ const char* Probe::start(const ProbeOptions& options) noexcept {
 
 void Probe::stop(std::string_view exception) noexcept {
   if (!started()) return;
+  RingWriter* ring = this->ring();
+  if (ring != nullptr) ring->use_reserve();
   mark(ProcessMark::kExit, exception, 0);
   stopping_.store(true, std::memory_order_release);
 }

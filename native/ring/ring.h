@@ -27,9 +27,16 @@ class RingWriter {
     // Aligned whatever stands there: the end of the ring must not be crossed.
     head_ = slot->head.load(std::memory_order_relaxed) & ~uint64_t{kRecordAlign - 1};
     limit_ = 0;
+    reserve_ = bytes / kReserveOneIn & ~(kRecordAlign - 1);
     lost_ = {};
     open_ranges_ = 0;
     refresh_limit();
+  }
+
+  // The process ends: from now on also the room that is kept for its last words may be written.
+  void use_reserve() noexcept {
+    reserve_ = 0;
+    limit_ = 0;
   }
 
   // The name of the innermost range that this thread has open; 0: none. For whoever launches work.
@@ -106,6 +113,7 @@ class RingWriter {
 
  private:
   static constexpr uint32_t kKeptRanges = 16;
+  static constexpr uint32_t kReserveOneIn = 128;  // bytes of the ring
   struct Lost {
     uint64_t count, first_ticks, last_ticks;
   };
@@ -118,7 +126,7 @@ class RingWriter {
   // `limit_` is the end of what may be written without looking again: the wrap or the reader's
   // tail, whichever comes first; 0 while a gap is to be written first.
   void refresh_limit() noexcept {
-    uint64_t capacity = uint64_t{mask_} + 1;
+    uint64_t capacity = uint64_t{mask_} + 1 - reserve_;
     // Acquire: the reader's copy of the old bytes happens before we overwrite them.
     uint64_t tail = tail_->tail.load(std::memory_order_acquire);
     // A tail that cannot be true is a broken or hostile reader: full, until it makes sense again.
@@ -180,6 +188,7 @@ class RingWriter {
   uint64_t head_ = 0;
   uint64_t limit_ = 0;
   uint64_t free_end_ = 0;
+  uint64_t reserve_ = 0;
   ClockKind clock_ = ClockKind::kMonotonic;
   volatile bool writing_ = false;
   Lost lost_ = {};

@@ -314,6 +314,21 @@ void drops_of_an_owner_that_ended_stay_counted_in_the_slot() {
   CHECK_EQUAL(memory.slot.drops.load(), 1);
 }
 
+void the_last_words_of_a_process_find_room_in_a_full_ring() {
+  RingMemory<16384> memory;
+  RingWriter writer = memory.writer();
+  uint64_t written = 0;
+  while (write_event(&writer, written, written)) written++;
+  CHECK(written < 16384 / sizeof(Event));
+  writer.use_reserve();
+  CHECK(write_event(&writer, 4711, 4711));
+  auto records = memory.drain();
+  CHECK_EQUAL(records.size(), written + 2);
+  CHECK_EQUAL(as<Gap>(records[written]).count, 1);
+  CHECK_EQUAL(as<Event>(records[written + 1]).words[0], 4711);
+  memory.check_guards();
+}
+
 }  // namespace
 }  // namespace pilotlight
 
@@ -323,6 +338,7 @@ int main(int argc, char** argv) {
                     TEST(a_full_ring_drops_the_newest_and_counts),
                     TEST(room_brings_a_gap_with_first_last_and_count_before_the_next_record),
                     TEST(a_gap_that_takes_the_last_room_starts_the_next_gap),
+                    TEST(the_last_words_of_a_process_find_room_in_a_full_ring),
                     TEST(a_record_that_would_cross_the_wrap_is_preceded_by_a_pad),
                     TEST(a_record_that_ends_at_the_wrap_needs_no_pad),
                     TEST(no_pad_is_written_where_the_record_behind_it_finds_no_room),

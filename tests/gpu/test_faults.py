@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tests.gpu.conftest import GpuJob, RunGpuJob
 
+from pilotlight.report.gpu_work import LOST_RECORDS
+
 _LAUNCHES = """
 gpu = Gpu()
 for _ in range({count}):
@@ -21,6 +23,10 @@ gpu.sync()
 print("done")
 """
 _HUNDRED = _LAUNCHES.format(count=100)
+
+
+def lost_records(done: GpuJob) -> float:
+    return sum(done.last(name) or 0 for name in LOST_RECORDS)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +192,50 @@ def test_an_exit_does_not_hang_on_a_device_that_does_not_answer(gpu_job: RunGpuJ
     done = gpu_job(_HUNDRED, PILOTLIGHT_SIM_TRAPS="hang_flush")
     assert (done.code, done.out.strip()) == (0, "done")
     assert time.monotonic() - begun < 20
+    assert done.last("gpu/exit_unsure") == 1
+    assert done.last("gpu/buffers_left") == 1
+
+
+def test_what_is_not_decoded_when_the_process_ends_is_counted(gpu_job: RunGpuJob) -> None:
+    """A decoder that takes a millisecond a record has no time for 20,000 of them."""
+    done = gpu_job(_LAUNCHES.format(count=19_999), PILOTLIGHT_SIM_TRAPS="slow_decode")
+    assert done.out.strip() == "done", done.err
+    left = done.last("gpu/lost_at_exit") or 0
+    assert left > 10_000
+    assert 0 <= done.rows("activities").total() + lost_records(done) - 20_000 <= 1
+    assert done.last("gpu/exit_unsure") is None
+
+
+_STOPPED_AGENT = """
+import os, signal, subprocess
+from pilotlight.client import Client
+with Client() as client:
+    agent = client.ask("status")["agent"]["pid"]
+gpu = Gpu()
+os.kill(agent, signal.SIGSTOP)
+watch = f"while kill -0 {os.getpid()} 2>/dev/null; do sleep 0.05; done; kill -CONT {agent}"
+subprocess.Popen(["sh", "-c", watch], start_new_session=True, env={"PATH": os.environ["PATH"]})
+for _ in range(30_000):
+    gpu.kernel("gemm", 1000)
+gpu.sync()
+print("done")
+"""
+
+
+def test_the_last_counts_find_room_where_every_ring_is_full(gpu_job: RunGpuJob) -> None:
+    """The agent stands still until the job is gone: launches and device records fill the rings."""
+    done = gpu_job(_STOPPED_AGENT, PILOTLIGHT_SIM_TRAPS="slow_decode")
+    assert done.out.strip() == "done", done.err
+    assert (done.last("gpu/lost_at_exit") or 0) > 10_000
+    assert 0 <= done.rows("activities").total() + lost_records(done) - 30_001 <= 1
+    assert done.recording.detail("gaps").rows > 0
+
+
+def test_a_buffer_that_cupti_cannot_read_to_its_end_is_counted(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(_HUNDRED, PILOTLIGHT_SIM_TRAPS="cut_buffer")
+    assert done.out.strip() == "done", done.err
+    assert (done.last("gpu/cut_buffers") or 0) >= 1
+    assert 0 < done.rows("activities")["gemm"] < 100
 
 
 def test_13_0_is_not_asked_to_disable_kernel_records(gpu_job: RunGpuJob) -> None:
@@ -238,13 +288,16 @@ def test_a_gpu_that_falls_off_the_bus_ends_nothing_but_its_launches(gpu_job: Run
 def test_names_of_4_kb_are_cut_and_a_great_many_share_one(gpu_job: RunGpuJob) -> None:
     done = gpu_job(
         "gpu = Gpu()\ngpu.kernel('k' * 4096, 100)\n"
-        "for number in range(20_000): gpu.kernel(f'kernel_{number}', 1)\n",
+        "for number in range(20_000): gpu.kernel(f'kernel_{number}', 1)\n"
+        "import time; time.sleep(1.5)\n",  # until CUPTI is asked for them, well before the exit
         timeout=120,
     )
-    found = done.rows("activities")
+    found, lost = done.rows("activities"), lost_records(done)
     assert found["k" * 1024] == 1
-    assert 0 < found["(other kernels)"] == done.last("gpu/names_shared")
-    assert sum(found.values()) == 20_001
+    # A machine too busy to decode them in that time loses some, and says so.
+    assert 0 <= found.total() + lost - 20_001 <= 1
+    assert 0 < found["(other kernels)"] + lost
+    assert found["(other kernels)"] <= (done.last("gpu/names_shared") or 0) <= 20_001 - 16_384
 
 
 def test_a_million_distinct_names_are_bounded_and_counted(gpu_job: RunGpuJob) -> None:
@@ -255,9 +308,8 @@ def test_a_million_distinct_names_are_bounded_and_counted(gpu_job: RunGpuJob) ->
     )
     assert done.code == 0, done.err
     found = done.rows("activities")
-    lost = sum(done.last(f"gpu/lost_{why}") or 0 for why in ("by_cupti", "ring_full"))
-    # The wait at the end may be among the lost.
-    assert abs(sum(found.values()) + lost - 1_000_001) <= 1
+    # At exit the record that is just being written may count as lost too.
+    assert 0 <= sum(found.values()) + lost_records(done) - 1_000_001 <= 1
     assert len(found) <= (1 << 14) + 2
     assert (done.last("gpu/names_shared") or 0) >= found["(other kernels)"] > 0
 

@@ -1,6 +1,6 @@
-// native/tests/gpu_sim/cupti_sim.cpp: libcupti, simulated, one library for each SIM_VERSION.
+// native/tests/gpu_sim/cupti_sim.cpp: libcupti, simulated, one library for each version of it.
 //
-// SIM_VERSION is CUPTI_API_VERSION: 18 (11.8), 22 (12.4), 28 (12.9), 130000 (13.0), 130001 (13.0
+// kVersion is CUPTI_API_VERSION: 18 (11.8), 22 (12.4), 28 (12.9), 130000 (13.0), 130001 (13.0
 // update 1), 130100, 130401 (13.4). What the versions export and how long their records are differs
 // as in reality.
 #include "cupti_sim.h"
@@ -24,22 +24,22 @@ using gpu_sim::GraphEvent;
 using gpu_sim::has_trap;
 using gpu_sim::Hooks;
 using gpu_sim::illegal;
+using gpu_sim::kVersion;
 using gpu_sim::number_in;
 using gpu_sim::Work;
 
 namespace {
 
-constexpr uint32_t kVersion = SIM_VERSION;
-constexpr bool kHasV2 = kVersion >= 130300;
-constexpr bool kPerThread = kVersion >= 130000;
-constexpr bool kCrashesWithoutBuffer = kVersion < 28;
+const bool kHasV2 = kVersion >= 130300;
+const bool kPerThread = kVersion >= 130000;
+const bool kCrashesWithoutBuffer = kVersion < 28;
 constexpr uint32_t kClients = 4;
 constexpr uint32_t kMaxId = 1024;
 constexpr uint32_t kKinds = 64;
 constexpr uint32_t kLanes = 16;
 constexpr size_t kMaxPending = 4u << 20;
 
-constexpr size_t size_of(uint32_t kind) {
+size_t size_of(uint32_t kind) {
   switch (kind) {
     case abi::kKernel:
     case abi::kConcurrentKernel:
@@ -503,7 +503,7 @@ bool traces_nodes() { return kernels_on.load() > 0 && graphs_on.load() == 0; }
 const Hooks hooks = {on_call,     on_device_work, on_graph,    on_resource,
                      in_callback, stretch,        traces_nodes};
 
-[[maybe_unused]] abi::Result enable_hardware_events() {
+abi::Result enable_hardware_events() {
   static const int error = int(number_in("PILOTLIGHT_SIM_HES_ERROR", 0));
   if (error != 0) return error;
   if (has_context) return abi::kNotSupported;
@@ -590,6 +590,14 @@ abi::Result next(uint8_t* buffer, size_t valid, abi::Activity** record) {
     at += size_of((*record)->kind);
   }
   if (at >= buffer + valid) return abi::kMaxLimitReached;
+  // As a busy machine is to a thread, or a device that is slow to answer.
+  static const bool is_slow = has_trap("slow_decode");
+  if (is_slow && gettid() != getpid()) {
+    timespec pause = {0, 1000000};
+    nanosleep(&pause, nullptr);
+  }
+  static const bool is_cut = has_trap("cut_buffer");
+  if (is_cut && at > buffer + valid / 2) return abi::kUnknown;
   *record = reinterpret_cast<abi::Activity*>(at);
   if (size_of((*record)->kind) == 0) return abi::kInvalidKind;
   return abi::kSuccess;
@@ -750,16 +758,15 @@ abi::Result cuptiFinalize() {
   return abi::kSuccess;
 }
 
-#if SIM_VERSION >= 28
+// What a version does not have yet, CMakeLists.txt keeps it from exporting.
+
 abi::Result cuptiActivityEnableHWTrace(uint8_t enable) {
   check_process();
   if (enable != 1) illegal("hardware events cannot be disabled");
   return enable_hardware_events();
 }
-#endif
 
-#if SIM_VERSION >= 130000
-// 13.0 exports this one alone.
+// 13.0 exports this one of V2 alone.
 abi::Result cuptiSubscribe_v2(void** subscriber, abi::Callback callback, void* user,
                               abi::SubscriberParams* params) {
   if (params != nullptr && params->struct_bytes != sizeof(abi::SubscriberParams)) {
@@ -769,9 +776,7 @@ abi::Result cuptiSubscribe_v2(void** subscriber, abi::Callback callback, void* u
   if (many && !kHasV2) return abi::kMultipleSubscribers;
   return add(subscriber, callback, user, true, many);
 }
-#endif
 
-#if SIM_VERSION >= 130300
 abi::Result cuptiActivityRegisterCallbacks_v2(void* subscriber, abi::RequestBuffer2 request,
                                               abi::CompleteBuffer2 complete) {
   Client* client = client_of(subscriber);
@@ -809,6 +814,5 @@ abi::Result cuptiActivityGetNumDroppedRecords_v2(void* subscriber, void*, uint32
   *dropped = client_of(subscriber)->dropped.exchange(0);
   return abi::kSuccess;
 }
-#endif
 
 }  // extern "C"

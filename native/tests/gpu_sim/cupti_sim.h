@@ -8,6 +8,9 @@
 
 namespace gpu_sim {
 
+// CUPTI_API_VERSION of the library that this is linked into.
+extern const uint32_t kVersion;
+
 // Ends the process in a forked child, and inside a buffer callback, where nothing may be called.
 void check_caller(const char* function);
 bool kernel_records_on();

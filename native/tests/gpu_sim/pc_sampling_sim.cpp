@@ -17,12 +17,12 @@
 namespace abi = pilotlight::cupti;
 using gpu_sim::has_trap;
 using gpu_sim::illegal;
+using gpu_sim::kVersion;
 using gpu_sim::number_in;
 
 namespace {
 
-constexpr uint32_t kVersion = SIM_VERSION;
-constexpr size_t kRecordBytes = abi::pc_record_bytes(kVersion);
+const size_t kRecordBytes = abi::pc_record_bytes(kVersion);
 // Numbers with holes: the place in a list is not the number of a reason.
 constexpr uint32_t kIndices[] = {4, 9, 17, 18, 5};
 const char* const kReasons[] = {"smsp__pcsamp_warps_issue_stalled_long_scoreboard",

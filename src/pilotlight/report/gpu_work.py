@@ -16,10 +16,16 @@ from pilotlight.report.stalls import STALLS_LISTED, FunctionStalls, stalls_of
 
 WORK_LISTED = 500
 _BUSY = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET, ActivityKind.GRAPH)
+# Counters of device records that are missing, each in one of them.
+LOST_RECORDS = ("gpu/lost_by_cupti", "gpu/lost_ring_full", "gpu/lost_at_exit")
 # Counters of losses, and how to say them.
 LOSSES = {
     "gpu/lost_by_cupti": "records dropped by CUPTI",
     "gpu/lost_ring_full": "records that found no room in the ring",
+    "gpu/lost_at_exit": "records left behind when the process ended",
+    "gpu/cut_buffers": "buffers whose rest CUPTI could not read, how many records is not known",
+    "gpu/buffers_left": "buffers that CUPTI kept at the end, what was in them is not known",
+    "gpu/exit_unsure": "ends before all was counted: more may be lost than is said here",
     "gpu/zero_timestamps": "records without a time",
     "gpu/out_of_order": "records out of order",
     "gpu/names_shared": "kernels under a shared name, there were too many",
@@ -147,7 +153,7 @@ def _process(
 
 
 def _kept(values: Mapping[str, float]) -> Kept:
-    lost = values.get("gpu/lost_by_cupti", 0.0) + values.get("gpu/lost_ring_full", 0.0)
+    lost = sum(values.get(name, 0.0) for name in LOST_RECORDS)
     return Kept(int(values.get("gpu/records", 0.0)), int(lost))
 
 
