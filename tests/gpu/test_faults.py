@@ -296,7 +296,7 @@ def test_names_of_4_kb_are_cut_and_a_great_many_share_one(gpu_job: RunGpuJob) ->
     assert found["k" * 1024] == 1
     # A machine too busy to decode them in that time loses some, and says so.
     assert 0 <= found.total() + lost - 20_001 <= 1
-    assert 0 < found["(other kernels)"] + lost
+    assert found["(other kernels)"] + lost > 0
     assert found["(other kernels)"] <= (done.last("gpu/names_shared") or 0) <= 20_001 - 16_384
 
 
