@@ -10,6 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Examples are the same in every run of a commit and may take as long as a loaded machine makes
+# them; what explores is `make fuzz`.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 RunPilotlight = Callable[..., "subprocess.CompletedProcess[str]"]
 
