@@ -15,11 +15,13 @@ from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
 from pilotlight.insights.communication import clocks, group_communication, rank_communication
 from pilotlight.insights.critical_path import PathPart, critical_path
 from pilotlight.insights.finding import Finding
+from pilotlight.insights.host_time import host_operators, host_times
 from pilotlight.insights.host_windows import windows_of
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.launches import launches
 from pilotlight.insights.memory_use import memory_use
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
+from pilotlight.insights.online.steps import NOT_SENT
 from pilotlight.insights.ownership import module_times, operator_times, stack_times
 from pilotlight.insights.pricing import MAX_SPANS
 from pilotlight.insights.rank import RankView
@@ -27,14 +29,18 @@ from pilotlight.insights.recorded_graph import recorded_graph
 from pilotlight.insights.verdicts import Diagnosis, shown
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.reader import read_traces
+from pilotlight.trace.trace import Trace
 
 TABLES = (
     "findings", "ranks", "steps", "kernels", "categories", "modules", "operators", "stacks",
-    "launches", "communication", "groups", "clocks", "memory", "critical_path",
+    "launches", "communication", "groups", "clocks", "memory", "critical_path", "hosts",
+    "host_operators",
 )  # fmt: skip
 SHOWN_RANKS = 64
+STALL_STEPS = 3
+NO_SPANS = "no span of this in the steps"
 SHOWN_PROBLEMS = 10
-LARGE = ("kernels", "stacks")  # asked for by name only
+LARGE = ("kernels", "stacks", "host_operators")  # asked for by name only
 _STYLE = "font:14px system-ui;max-width:70em;border-collapse:collapse"
 
 
@@ -60,6 +66,8 @@ class Analysis:
                 for view in self.job.ranks
                 for row in _OF_RANKS[name](view)
             ]
+        if name in _OF_TRACES:
+            return [dataclasses.asdict(row) for row in _OF_TRACES[name](self.job.traces)]
         if name in _OF_JOB:
             return [dataclasses.asdict(row) for row in _OF_JOB[name](self.job)]
         raise UsageError(f"no table {name!r}: one of {', '.join(TABLES)}")
@@ -161,7 +169,9 @@ def analyze(
     job = job_of(found.traces)
     diagnosis = diagnose(job, (*RULES, *plugin_rules()))
     if not job.ranks:
-        diagnosis = _with_host(diagnosis, diagnose_windows(windows_of(job.traces)))
+        diagnosis = _with_host(
+            diagnosis, diagnose_windows(windows_of(job.traces), stall_steps=STALL_STEPS)
+        )
     return Analysis(job, diagnosis, found.problems)
 
 
@@ -198,6 +208,10 @@ _OF_JOB: dict[str, Callable[[Job], Sequence[Any]]] = {
     "clocks": clocks,
     "critical_path": _critical_path,
 }
+_OF_TRACES: dict[str, Callable[[Sequence[Trace]], Sequence[Any]]] = {
+    "hosts": host_times,
+    "host_operators": host_operators,
+}
 
 
 def _with_host(found: Diagnosis, of_host: Diagnosis) -> Diagnosis:
@@ -206,11 +220,16 @@ def _with_host(found: Diagnosis, of_host: Diagnosis) -> Diagnosis:
         return found
     checked = {finding.rule for finding in of_host.findings}
     others = [row for row in found.findings if row.rule != "A07" or "A34" not in checked]
-    missing = [row for row in found.not_checked if row.rule not in ONLINE_RULES]
+    missing = {row.rule: row for row in found.not_checked}
+    for row in of_host.not_checked:
+        absent = row.missing.startswith(NOT_SENT)
+        missing[row.rule] = replace(row, missing=NO_SPANS) if absent else row
+    for rule in ONLINE_RULES - {row.rule for row in of_host.not_checked}:
+        missing.pop(rule, None)
     return replace(
         found,
         findings=shown((*others, *of_host.findings)),
-        not_checked=(*missing, *of_host.not_checked),
+        not_checked=tuple(missing.values()),
     )
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.insights.telling import verdict
+
 from pilotlight.insights.catalogue import RULES, diagnose
 from pilotlight.insights.job import job_of
+from pilotlight.insights.kernel import short_name
 from pilotlight.insights.verdicts import Diagnosis
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace
@@ -285,3 +288,22 @@ def test_no_two_rules_explain_each_other() -> None:
 def test_the_whole_catalogue_of_forty_rules_is_there() -> None:
     numbers = {rule.identity[:3] for rule in RULES}
     assert numbers == {f"A{number:02}" for number in range(1, 41)}
+
+
+def test_kernels_that_the_profiler_lost_are_no_waits(script: Any) -> None:
+    """In three of ten steps the first kernel after the blocking call is missing."""
+    story = script()
+    for step in range(10):
+
+        def body(step: int = step) -> None:
+            story.launch("gemm", 400.0).launch("gemm", 600.0).synchronize()
+            if step in (3, 5, 8):
+                del story.events[-4]
+
+        story.step(body)
+    assert not verdict("A03", story.trace()).findings
+
+
+def test_a_kernel_in_an_unnamed_namespace_has_a_short_name() -> None:
+    for space in ("(anonymous namespace)", "<unnamed>"):
+        assert short_name(f"void at::native::{space}::CatArray<float, 4>(int)") == "CatArray"

@@ -65,3 +65,12 @@ def test_a_training_job_is_no_server(script: Any) -> None:
 def test_the_batch_of_the_real_decode_is_read(shared_data: Path) -> None:
     traces = read_traces([shared_data / "kineto" / "sglang_qwen3_decode.json.gz"]).traces
     assert "32 sequences" in only("A40a", *traces).evidence[0]
+
+
+def test_a_server_that_schedules_ahead_does_not_starve_its_device(script: Any) -> None:
+    story = script()
+    for _ in range(20):
+        begin = story.host_us
+        story.launch("flash_decode", 1000.0, cost=5)
+        story.span("user_annotation", "step[DECODE bs=200]", begin, story.host_us - begin)
+    assert is_silent("A40d", story.trace(device=H100))

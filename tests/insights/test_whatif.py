@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,3 +181,20 @@ def test_twice_the_batch_takes_less_than_twice_the_time() -> None:
 def test_a_wrong_factor_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="--batch"):
         parse_factor("--batch", text)
+
+
+@pytest.mark.parametrize(("handover_us", "is_known"), [(5, True), (18, True), (300, False)])
+def test_a_stream_that_waited_long_waited_for_the_one_that_ended_before(
+    script: Any, handover_us: float, is_known: bool
+) -> None:
+    """Streams of ROCm hand over in up to 20 µs; who waits 2 ms does not begin then by chance."""
+    story = script()
+    story.launch("gemm", 100.0).launch("ncclDevKernel_Generic", 2000.0)
+    collective = story.events[-1]
+    collective["tid"] = 8
+    story.device_us += handover_us
+    story.launch("copy_kernel", 100.0)
+    graph = recorded_graph(job_of([story.trace()]))
+    shorter = np.where(graph.role == Role.COLLECTIVE, 0.0, graph.duration_ns)
+    gain = 1 - graph.total_ns(shorter) / graph.total_ns(graph.duration_ns)
+    assert (gain > 0.8) == is_known

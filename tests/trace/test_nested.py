@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pilotlight.trace.interval import union
 from pilotlight.trace.kineto import read_kineto
-from pilotlight.trace.nested import call_tree, lane_parts
+from pilotlight.trace.nested import call_tree, lane_parts, own_parts
 from pilotlight.trace.trace import Trace
 
 rows = st.lists(
@@ -44,3 +44,8 @@ def test_every_row_is_in_one_part_of_its_lane(spans: list[tuple[int, int, int]])
 def test_a_path_is_the_names_around_a_span() -> None:
     nodes = call_tree(trace_of([(0, 10, 1), (1, 3, 1), (2, 1, 1)]), [0, 1, 2])
     assert [(node.parent, node.self_ns) for node in nodes[1:]] == [(0, 7000), (1, 2000), (2, 1000)]
+
+
+def test_own_parts_of_nested_spans_leave_out_what_lies_within() -> None:
+    spans = trace_of([(0, 100, 1), (10, 50, 1), (20, 10, 1), (0, 40, 2)]).spans
+    assert own_parts(spans, spans.duration_ns).tolist() == [50_000, 40_000, 10_000, 40_000]

@@ -66,6 +66,20 @@ def test_the_second_file_of_a_rank_is_named_and_left_out(tmp_path: Path) -> None
     assert "b.json: rank 0 again, after " in str(found.problems[0])
 
 
+def test_of_the_windows_of_one_process_the_last_counts(tmp_path: Path) -> None:
+    for time_ns in (1794820740080421480, 1794820742267421778, 1794820741473301200):
+        (tmp_path / f"host_1.{time_ns}.pt.trace.json").write_bytes(trace_text(None))
+    (tmp_path / "host_2.1794820740080421480.pt.trace.json").write_bytes(trace_text(None))
+    found = read_traces([tmp_path])
+    names = [Path(trace.source).name for trace in found.traces]
+    assert names == [
+        "host_1.1794820742267421778.pt.trace.json",
+        "host_2.1794820740080421480.pt.trace.json",
+    ]
+    (problem,) = found.problems
+    assert "2 earlier windows of this process left out" in str(problem)
+
+
 def test_missing_ranks_of_a_set_are_named(tmp_path: Path) -> None:
     for rank in (0, 2):
         (tmp_path / f"{rank}.json").write_bytes(trace_text(rank, world_size=4))
@@ -92,6 +106,10 @@ def test_the_rank_is_taken_from_the_name_if_the_file_does_not_say(tmp_path: Path
         (gzip.compress(trace_text(0), mtime=0)[:12], "gzip data"),
         (b"\x1f\x8bgarbage", "gzip data is damaged"),
         (b"hello", "neither JSON"),
+        (gzip.compress(b"SQLite format 3\0rest"), "SQLite within gzip"),
+        (b'{"rocprofiler-sdk-tool": [{}]}', "JSON of rocprofv3"),
+        (b'{\n "schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []}', "an execution trace"),
+        (b"[[-1, 1, 37888, 7], [-1, 1, 512, 7]]", "a memory timeline"),
     ],
 )
 def test_a_bad_file_gives_one_line_and_the_others_are_read(

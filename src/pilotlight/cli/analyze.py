@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli import terminal
+from pilotlight.cli.analyze_hosts import print_hosts, step_line
 from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import UsageError
 from pilotlight.printable import one_line
@@ -40,7 +41,8 @@ class Analyze:
             "--table",
             metavar="NAME",
             help="print one table instead: ranks, steps, kernels, categories, modules, operators,"
-            " stacks, launches, communication, groups, clocks, memory, critical_path",
+            " stacks, launches, communication, groups, clocks, memory, critical_path, hosts,"
+            " host_operators",
         )
         add_memory(parser)
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
@@ -104,11 +106,17 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
 
 
 def _print(found: Analysis) -> None:
+    from pilotlight.insights.idle import UNTOLD_RATIO
+    from pilotlight.insights.verdicts import by_reason
+
     console = terminal.console()
-    if not found.job.ranks:
-        console.print("No device activity in these traces.")
-    else:
+    if not found.job.traces:
+        console.print("No trace could be read.")
+        return
+    if found.job.ranks:
         _print_breakdown(found, console)
+    else:
+        print_hosts(found, console)
     for number, finding in enumerate(found.diagnosis.findings, 1):
         gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
         console.print(f"\n{number}. {one_line(finding.title)}", style="bold")
@@ -122,13 +130,16 @@ def _print(found: Analysis) -> None:
         console.print(f"   do          {one_line(finding.fix)}   ({finding.rule})")
     if not found.diagnosis.findings and found.job.ranks:
         console.print("\nNothing found that would gain 0.5 % of the step.")
+        idle = max(view.whole.idle_ns / (view.whole.window_ns or 1) for view in found.job.ranks)
+        if idle > UNTOLD_RATIO:
+            console.print(f"No rule tells why a device idles {100 * idle:.1f} % of the time.")
     if len(found.diagnosis.findings) > 1:
         _print_joint(found, console)
         console.print("\nGains of several findings overlap and do not add up.", style="dim")
     if found.diagnosis.not_checked:
         console.print("\nNot checked:", style="dim")
-        for row in found.diagnosis.not_checked:
-            console.print(f"   {row.rule} {row.cause}: {row.missing}", style="dim")
+        for missing, rules in by_reason(found.diagnosis.not_checked).items():
+            console.print(f"   {one_line(missing)}: {', '.join(rules)}", style="dim")
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -237,5 +248,5 @@ def _print_breakdown(found: Analysis, console: Console) -> None:
         console.print(f"... and {len(found.job.ranks) - SHOWN_RANKS} ranks more (--json)")
     steps = found.job.step_count
     if steps:
-        console.print(f"{steps} steps, {found.job.step_ns / 1e6:.2f} ms each (median)")
+        console.print(step_line(steps, found.job.step_ns))
     _print_lines(found, console)

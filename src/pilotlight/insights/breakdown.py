@@ -118,8 +118,17 @@ def timeline(trace: Trace) -> Timeline | None:
     compute = _union(spans.take(~communicates & ~is_copy))
     busy = compute | communication | copies
     start_ns, end_ns = int(busy.start_ns[0]), int(busy.end_ns[-1])
-    idle = idle_causes(trace, spans, busy, start_ns, end_ns)
+    idle = idle_causes(trace, spans, busy, *_traced(trace, start_ns, end_ns))
     return Timeline(start_ns, end_ns, compute, communication, copies, busy, idle)
+
+
+def _traced(trace: Trace, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """With the steps: they begin before their first kernel, and end after their last."""
+    steps = trace.steps
+    if not len(steps):
+        return start_ns, end_ns
+    ends_ns = steps.start_ns + steps.duration_ns
+    return min(start_ns, int(steps.start_ns.min())), max(end_ns, int(ends_ns.max()))
 
 
 def idle_causes(
@@ -136,6 +145,7 @@ def idle_causes(
     order = np.argsort(device.start_ns, kind="stable")
     place = np.searchsorted(device.start_ns[order], idle.end_ns, side="left")
     launched = launch_ns[order[place.clip(max=len(order) - 1)]]
+    launched = np.where(place < len(order), launched, NONE)
     # Without its launch call a gap cannot be divided and counts as the host's.
     boundary = np.clip(launched + LAUNCH_LATENCY_NS, idle.start_ns, idle.end_ns)
     boundary = np.where(launched <= idle.start_ns, idle.start_ns, boundary)

@@ -29,6 +29,8 @@ from pilotlight.insights.pricing import priced
 from pilotlight.insights.source_line import with_lines
 from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
+# Rules that look at steps only, or say where else to look.
+_WITHOUT_DEVICES = ("A07", "A33", "A38", "A39")
 PLUGIN_GROUP = "pilotlight.insights"
 
 
@@ -115,16 +117,25 @@ def _said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
+def _checked(rule: Rule, job: Job) -> Verdict:
+    if job.ranks or rule not in RULES or rule.identity in _WITHOUT_DEVICES:
+        return rule.check(job)
+    return Verdict(missing="no device activity in the traces")
+
+
 def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
     """The findings worth showing, the greatest gain first."""
     findings: list[Finding] = []
     not_checked = []
     for rule in rules:
-        verdict = rule.check(job)
+        verdict = _checked(rule, job)
         findings += verdict.findings
         if verdict.missing:
             not_checked.append(NotChecked(rule.identity, rule.cause, verdict.missing))
     kept = unexplained(worst_of_ranks(findings), {rule.identity: rule.explains for rule in rules})
     prices = priced(job, shown(kept))
+    more = idle.untold_idle(job, shown(prices.findings)) if job.ranks else None
+    if more is not None:
+        prices = priced(job, (*shown(prices.findings), more))
     placed = with_lines(job, shown(prices.findings))
     return Diagnosis(placed, tuple(not_checked), prices.joint_gain_ratio, prices.note)

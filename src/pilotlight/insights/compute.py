@@ -83,6 +83,7 @@ def unfused_attention(job: Job) -> Verdict:
         batched = any(_BATCHED.match(name) for name in used)
         softmax = [row for row in rows if row.category == Category.SOFTMAX.value]
         ratio = _share(view, softmax)
+        products = _share(view, [row for row in rows if row.category == Category.GEMM.value])
         if fused or not batched or not any(map(_SOFTMAX.match, used)) or ratio < ATTENTION_RATIO:
             continue
         findings.append(
@@ -98,7 +99,7 @@ def unfused_attention(job: Job) -> Verdict:
                 ),
                 fix="torch.nn.functional.scaled_dot_product_attention or FlashAttention",
                 gain_low_ratio=ratio / 2,
-                gain_high_ratio=min(1.0, 2 * ratio),
+                gain_high_ratio=ratio + min(ratio, products),
                 confidence="low",
                 spans=_longest(view, softmax[0]),
             )
@@ -133,7 +134,7 @@ def slow_device(job: Job) -> Verdict:
         if len(slow) < SLOW_KERNELS:
             continue
         lost_ns = sum(rows[n][1] * (1 - usual[n] / rows[n][0]) for n in shared)
-        gain = lost_ns / view.whole.window_ns
+        gain = lost_ns / view.traced_ns
         worst = max(slow, key=lambda name: rows[name][1])
         findings.append(
             Finding(
@@ -211,7 +212,7 @@ def _tensor_core_fix(gpu: Gpu) -> str:
 
 
 def _share(view: RankView, rows: list[KernelTime]) -> float:
-    return sum(row.total_ns for row in rows) / view.whole.window_ns
+    return sum(row.total_ns for row in rows) / view.traced_ns
 
 
 def _medians(view: RankView) -> dict[str, tuple[float, float]]:

@@ -39,7 +39,7 @@ def unfused_chains(job: Job) -> Verdict:
         chains = _chains(view)
         total_ns = sum(chain.total_ns for chain in chains.values())
         lost_ns = sum(chain.lost_ns for chain in chains.values())
-        window_ns = view.whole.window_ns
+        window_ns = view.traced_ns
         ratio, gain = total_ns / window_ns, lost_ns / window_ns
         if ratio < CHAIN_RATIO or gain < CHAIN_GAIN_RATIO:
             continue
@@ -83,7 +83,7 @@ def unfused_optimizer(job: Job) -> Verdict:
         steps = max(1, len(view.steps))
         busy_ns = union(spans.start_ns, spans.end_ns).total_ns()
         elapsed_ns = _elapsed_ns(spans.start_ns, spans.end_ns)
-        window_ns = view.whole.window_ns
+        window_ns = view.traced_ns
         if fused or (
             elapsed_ns / window_ns <= OPTIMIZER_RATIO or len(spans) / steps < OPTIMIZER_KERNELS
         ):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from statistics import median
 
 import numpy as np
 
@@ -17,7 +19,8 @@ from pilotlight.insights.finding import (
 )
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
-from pilotlight.trace.interval import union, window
+from pilotlight.trace.interval import Intervals, union, window
+from pilotlight.trace.nested import own_parts
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans
 
 SHORT_KERNEL_NS = 10_000
@@ -26,10 +29,13 @@ LAUNCH_CALL_RATIO = 0.10
 QUEUE_EMPTY_NS = 5_000
 HOST_IDLE_RATIO = 0.10
 SYNC_RATIO = 0.015
-HOST_NAMES = 8
+HOST_NAMES = 3
+HOST_NAME_RATIO = 0.05
 # What graphs leave of the host's time for launches.
 TINY_RATIO = 0.1
 SYNC_PER_LAUNCH = 0.5
+FEW_LAUNCHES = 20
+STEPS_FOR_MEDIAN = 5
 ALLOCATION_RATIO = 0.01
 GC_RATIO = 0.01
 
@@ -90,7 +96,7 @@ def host_bound(job: Job) -> Verdict:
         ratio = view.idle_ratio(Idle.HOST.value)
         if ratio <= HOST_IDLE_RATIO:
             continue
-        busy = _host_operators_during(view)
+        busy = host_operators_during(view, view.line.idle[Idle.HOST])
         evidence = [f"the device idles until the next launch: {percent(ratio)} of the step"]
         evidence += [f"in these gaps the host is in {name}: {share}" for name, share in busy]
         findings.append(
@@ -105,12 +111,14 @@ def host_bound(job: Job) -> Verdict:
                 gain_low_ratio=ratio / 2,
                 gain_high_ratio=ratio,
                 confidence="medium",
-                remedies=(
-                    Remedy(roles=(("host", TINY_RATIO), ("call", TINY_RATIO)), ranks=(view.rank,)),
-                ),
             )
         )
-    return Verdict(findings)
+    # A host that is late on all ranks is repaired on all: else the others would hold up the job.
+    remedy = Remedy(
+        roles=(("host", TINY_RATIO), ("call", TINY_RATIO)),
+        ranks=tuple(finding.rank for finding in findings if finding.rank is not None),
+    )
+    return Verdict([replace(finding, remedies=(remedy,)) for finding in findings])
 
 
 def sync_points(job: Job) -> Verdict:
@@ -119,10 +127,10 @@ def sync_points(job: Job) -> Verdict:
         return Verdict(missing="no runtime calls in the trace")
     findings = []
     for view in job.ranks:
-        ratio = view.idle_ratio(Idle.SYNC.value)
+        ratio = _sync_ratio(view)
         calls = sync_calls(view.trace)
         launches = int((view.launch != NONE).sum())
-        debug = launches > 0 and len(calls) / launches >= SYNC_PER_LAUNCH
+        debug = launches >= FEW_LAUNCHES and len(calls) / launches >= SYNC_PER_LAUNCH
         if ratio < SYNC_RATIO:
             continue
         where = _callers(view, calls)
@@ -154,6 +162,27 @@ def sync_points(job: Job) -> Verdict:
             )
         )
     return Verdict(findings)
+
+
+def _sync_ratio(view: RankView) -> float:
+    """The part of the steady time in which the device idles after synchronisation. Where the
+    profiler lost events, a lost kernel makes such a gap long: then that of the median step."""
+    ratio = view.idle_ratio(Idle.SYNC.value)
+    if len(view.steady) < STEPS_FOR_MEDIAN or not _lost_events(view):
+        return ratio
+    steps = [row.idle_by_cause_ns[Idle.SYNC.value] / max(1, row.window_ns) for row in view.steady]
+    return min(ratio, median(steps))
+
+
+def _lost_events(view: RankView) -> int:
+    """Launch calls without what they launched, and the other way round."""
+    launching = np.array([_LAUNCH.search(name) is not None for name in view.trace.names], np.bool_)
+    calls = view.calls
+    answered = np.zeros(len(calls), np.bool_)
+    answered[view.launch[view.launch != NONE]] = True
+    # The last ones may run after the end of the trace.
+    early = calls.start_ns < view.device.start_ns.max()
+    return int((launching[calls.name] & ~answered & early).sum() + (view.launch == NONE).sum())
 
 
 def garbage_collection(job: Job) -> Verdict:
@@ -246,25 +275,23 @@ def _calls(view: RankView, pattern: re.Pattern[str]) -> Spans:
     return spans.take(wanted[spans.name] & (spans.kind == Kind.RUNTIME))
 
 
-def _host_operators_during(view: RankView) -> list[tuple[str, str]]:
-    """The operators that the host spends the gaps in, with their share of the gaps."""
-    gaps = view.line.idle[Idle.HOST]
+def host_operators_during(view: RankView, gaps: Intervals) -> list[tuple[str, str]]:
+    """The operators that the host spends the gaps in, with their share of the gaps: the innermost,
+    for those around them are the step itself in the end."""
     spans = view.trace.of_kind(Kind.OPERATOR, Kind.ANNOTATION)
     steps = set(np.flatnonzero([n.startswith("ProfilerStep") for n in view.trace.names]))
     spans = spans.take(~np.isin(spans.name, list(steps)))
     if not len(spans) or not gaps.total_ns():
         return []
     inside = gaps.within_ns(spans.start_ns, spans.end_ns)
-    totals = np.bincount(spans.name, inside, len(view.trace.names))
-    shares = []
-    for name in np.argsort(-totals)[:HOST_NAMES]:
-        mine = spans.name == name
-        held_ns = (gaps & union(spans.start_ns[mine], spans.end_ns[mine])).total_ns()
-        if held_ns > 0.05 * gaps.total_ns():
-            shares.append((held_ns, view.trace.names[name]))
-    # Of operators within operators the outer ones come first; they hold at least as much.
-    shares.sort(reverse=True)
-    return [(name, percent(held_ns / gaps.total_ns())) for held_ns, name in shares[:3]]
+    rows = np.flatnonzero(inside > 0)
+    own_ns = own_parts(spans.take(rows), inside[rows])
+    totals = np.bincount(spans.name[rows], own_ns, len(view.trace.names))
+    return [
+        (view.trace.names[name], percent(min(1.0, totals[name] / gaps.total_ns())))
+        for name in np.argsort(-totals, kind="stable")[:HOST_NAMES]
+        if totals[name] > HOST_NAME_RATIO * gaps.total_ns()
+    ]
 
 
 def _callers(view: RankView, calls: Spans) -> list[str]:

@@ -34,7 +34,7 @@ def windows_of(traces: Sequence[Trace]) -> list[RankWindow]:
     """A window a rank that has steps. A part is there if any rank has a span of it: then the others
     really had none."""
     ranks = [trace for trace in traces if len(trace.steps)]
-    parts = [_parts(trace) for trace in ranks]
+    parts = [host_parts(trace) for trace in ranks]
     known = {name for each in parts for name, intervals in each.items() if len(intervals)}
     found = []
     for trace, each in zip(ranks, parts, strict=True):
@@ -55,7 +55,7 @@ def windows_of(traces: Sequence[Trace]) -> list[RankWindow]:
     return found
 
 
-def _parts(trace: Trace) -> dict[str, Intervals]:
+def host_parts(trace: Trace) -> dict[str, Intervals]:
     """When the host was in each part; operations of a group of ranks have lanes of their own."""
     spans = trace.spans
     host = np.isin(spans.kind, (Kind.ANNOTATION, Kind.OPERATOR, Kind.OTHER))

@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pilotlight.insights.breakdown import Idle
-from pilotlight.insights.finding import Finding, SpanReference, Verdict, milliseconds, percent
+from pilotlight.insights.finding import (
+    Finding,
+    Remedy,
+    SpanReference,
+    Verdict,
+    milliseconds,
+    percent,
+)
+from pilotlight.insights.host import TINY_RATIO, host_operators_during
 from pilotlight.insights.job import Job
+from pilotlight.insights.rank import RankView
+from pilotlight.trace.interval import Intervals
 from pilotlight.trace.trace import NONE
 
 QUEUED_RATIO = 0.15
+UNTOLD_RATIO = 0.25
+UNTOLD_PART = 0.25
+
+
+def untold_idle(job: Job, told: Sequence[Finding]) -> Finding | None:
+    """A02 again, for a device that idles for much of the step while all that was found would gain
+    little of that: the replay tells whether it waits for its host, whatever the gaps begin with."""
+    ratio, view = max(((_idle_ratio(view), view) for view in job.ranks), key=lambda row: row[0])
+    if ratio <= UNTOLD_RATIO or not (view.launch != NONE).any():
+        return None
+    if any(finding.gain_high_ratio >= UNTOLD_PART * ratio for finding in told):
+        return None
+    causes = {cause: view.idle_ratio(cause.value) for cause in Idle}
+    worst = max(causes, key=lambda cause: causes[cause])
+    gaps = reduce(Intervals.__or__, view.line.idle.values())
+    busy = host_operators_during(view, gaps)
+    return Finding(
+        rule="A02",
+        cause="host",
+        title="The device waits for the host",
+        rank=view.rank,
+        place=busy[0][0] if busy else "host",
+        evidence=(
+            f"the device idles {percent(ratio)} of the step, most of it: {worst.value}",
+            *(f"in these gaps the host is in {name}: {share}" for name, share in busy),
+        ),
+        fix="less work of the host between launches, or work for the device meanwhile",
+        gain_low_ratio=0.0,
+        gain_high_ratio=ratio,
+        confidence="low",
+        remedies=(Remedy(roles=(("host", TINY_RATIO), ("call", TINY_RATIO))),),
+    )
+
+
+def _idle_ratio(view: RankView) -> float:
+    return sum(row.idle_ns for row in view.steady) / view.steady_ns
 
 
 def queued_work(job: Job) -> Verdict:

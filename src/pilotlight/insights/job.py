@@ -17,6 +17,7 @@ from pilotlight.insights.breakdown import (
     timeline,
 )
 from pilotlight.insights.collective import Collectives, match_collectives
+from pilotlight.insights.followed import followed
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.trace import Float64, Steps, Trace
 
@@ -74,12 +75,13 @@ def steady_part(job: Job) -> Job:
 def job_of(traces: Sequence[Trace]) -> Job:
     ranks = []
     for trace in traces:
+        device = device_spans(trace)
+        launch, calls = launch_rows(trace, device)
+        trace = replace(trace, steps=followed(trace.steps, device, launch, calls))
         line = timeline(trace)
         if line is None:
             continue
         whole = breakdown(trace, line)
-        device = device_spans(trace)
-        launch, calls = launch_rows(trace, device)
         steps = tuple(step_breakdowns(trace, line))
         ranks.append(RankView(trace, line, whole, steps, device, launch, calls))
     return Job(tuple(ranks), tuple(traces))

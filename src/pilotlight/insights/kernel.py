@@ -85,5 +85,5 @@ def is_fp32_without_tensor_cores(name: str) -> bool:
 
 def short_name(name: str) -> str:
     """Without template arguments and namespaces."""
-    plain = re.sub(r"\(anonymous namespace\)::", "", name)
+    plain = re.sub(r"(?:\(anonymous namespace\)|<unnamed>|\{anonymous\})::", "", name)
     return re.sub(r"<.*|\(.*", "", plain).split("::")[-1].removeprefix("void ")[:40]

@@ -46,8 +46,8 @@ def pcie_saturated(job: Job) -> Verdict:
             continue
         total_ns = union(copies.start_ns, copies.end_ns).total_ns()
         rate = float(copies.bytes.sum()) / max(1, total_ns)
-        share = total_ns / view.whole.window_ns
-        exposed = view.whole.exposed_copy_ns / view.whole.window_ns
+        share = total_ns / view.traced_ns
+        exposed = view.whole.exposed_copy_ns / view.traced_ns
         if share <= PCIE_TIME_RATIO or rate < gpu.pinned_gb_per_s:
             continue
         findings.append(
@@ -87,7 +87,7 @@ def degraded_link(job: Job) -> Verdict:
             continue
         exposed = (
             view.whole.exposed_communication_ns + view.whole.exposed_copy_ns
-        ) / view.whole.window_ns
+        ) / view.traced_ns
         findings.append(
             Finding(
                 rule="A24",
@@ -150,7 +150,7 @@ def nccl_settings(job: Job) -> Verdict:
         if small <= SMALL_VOLUME_RATIO:
             continue
         transfers = matched.transfers(column) if matched else view.line.communication
-        exposed = (transfers - view.line.compute).total_ns() / view.whole.window_ns
+        exposed = (transfers - view.line.compute).total_ns() / view.traced_ns
         if exposed < SMALL_EXPOSED_RATIO:
             continue
         findings.append(
@@ -269,7 +269,7 @@ def _lost_ratio(
         end_ns = matched.start_ns[mine] + matched.duration_ns[mine]
         length = matched.shortest_ns[matched.number[mine]] * factor[matched.number[mine]]
         exposed = union(end_ns - length.astype(np.int64), end_ns) - view.line.compute
-        lost.append(exposed.total_ns() / view.whole.window_ns)
+        lost.append(exposed.total_ns() / view.traced_ns)
     return max(lost)
 
 

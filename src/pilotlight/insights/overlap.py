@@ -37,7 +37,7 @@ def synchronized_norms(job: Job) -> Verdict:
             continue
         spans = view.device.take(_communicates(view) & (view.device.duration_ns < TINY_NS))
         exposed = union(spans.start_ns, spans.end_ns) - view.line.compute
-        ratio = exposed.total_ns() / view.whole.window_ns
+        ratio = exposed.total_ns() / view.traced_ns
         findings.append(
             Finding(
                 rule="A20",
@@ -65,7 +65,7 @@ def slowed_by_communication(job: Job) -> Verdict:
     findings = []
     for view in job.ranks:
         lost_ns, worst = _slowed(view)
-        ratio = sum(lost_ns.values()) / view.whole.window_ns
+        ratio = sum(lost_ns.values()) / view.traced_ns
         if not worst:
             continue
         name, alone, beside = worst

@@ -29,6 +29,15 @@ class RankView:
         return self.trace.rank
 
     @property
+    def traced_ns(self) -> int:
+        """What all device time of the trace is a part of: steps begin before their first kernel."""
+        steps = self.trace.steps
+        if not self.steps:
+            return self.whole.window_ns
+        length_ns = int(steps.start_ns[-1] + steps.duration_ns[-1] - steps.start_ns[0])
+        return max(self.whole.window_ns, length_ns)
+
+    @property
     def steady(self) -> Sequence[Breakdown]:
         """The steps that represent the job. The first traced one holds the start of the profiler;
         without steps it is the whole trace."""

@@ -31,8 +31,11 @@ from pilotlight.model.graph import Graph, graph_of, replay, without_predecessors
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind, Spans
 
-# Streams hand over to each other by events within a few microseconds.
+# Streams hand over to each other by events within a few microseconds; those of ROCm take up to 20,
+# which is told from chance where the wait was many times as long.
 HANDOVER_NS = 10_000
+SLOW_HANDOVER_NS = 50_000
+HANDOVER_RATIO = 0.02
 PARTS = ("loader", "gc", "compile", "checkpoint")
 
 
@@ -266,8 +269,10 @@ class _Rank:
         if call in self.launched:
             known.append(self._launch(call, start))
         explained = max((ended for ended, _ in known), default=self.begin_ns)
+        handover = min(SLOW_HANDOVER_NS, HANDOVER_RATIO * (start - explained))
+        handover = max(HANDOVER_NS, handover)
         for other, (node, ended) in self.last_on_stream.items():
-            if other != stream and explained < ended <= start and start - ended < HANDOVER_NS:
+            if other != stream and explained < ended <= start and start - ended < handover:
                 known.append((ended, node))
         if self.is_optimizer[name_number]:
             known += [(e, n) for n, e in self.last_collective.values() if e <= start]

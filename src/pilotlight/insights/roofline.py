@@ -98,7 +98,7 @@ def roofline(
     return Roofline(
         gpu.name,
         tuple(rows),
-        flops_at_peak_s / (view.whole.window_ns / 1e9),
+        flops_at_peak_s / (view.traced_ns / 1e9),
         covered_ns / all_ns if all_ns else 0.0,
         sum(r.total_ns for r in rows if r.confidence == MEASURED) / all_ns if all_ns else 0.0,
     )

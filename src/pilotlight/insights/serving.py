@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.insights import signals
+from pilotlight.insights.breakdown import Idle
 from pilotlight.insights.finding import Finding, Verdict, milliseconds, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import find_gpu
-from pilotlight.trace.trace import Bool, Int64, Kind
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind
 
 DECODE_IDLE_RATIO = 0.15
 PREFILL_IDLE_RATIO = 0.30
@@ -123,15 +124,17 @@ def host_between(job: Job) -> Verdict:
     if isinstance(found, str):
         return Verdict(missing=found)
     view, rounds = found
-    idle = view.line.busy
-    spans = rounds.end_ns - rounds.start_ns
-    busy = idle.within_ns(rounds.start_ns, rounds.end_ns)
+    start_ns, end_ns = _on_device(view, rounds)
+    spans = end_ns - start_ns
+    # What was launched and does not start is not the host's: A02q.
+    busy = view.line.busy | view.line.idle[Idle.QUEUED]
+    idle = spans - busy.within_ns(start_ns, end_ns)
     limit = np.where(rounds.prefills, PREFILL_IDLE_RATIO, DECODE_IDLE_RATIO)
-    ratio = 1 - busy / np.maximum(spans, 1)
+    ratio = idle / np.maximum(spans, 1)
     over = ratio > limit
     if over.mean() < 0.5:
         return Verdict()
-    gain = float((spans - busy)[over].sum() / spans.sum())
+    gain = float(idle[over].sum() / max(1, spans.sum()))
     return _one(
         view,
         "A40d",
@@ -192,6 +195,24 @@ def _of_servers(job: Job) -> tuple[RankView, _Rounds] | str:
         )
         return view, rounds
     return "no steps of a server (decode, prefill) in the trace"
+
+
+def _on_device(view: RankView, rounds: _Rounds) -> tuple[Int64, Int64]:
+    """When the device ran each round: from the first span launched in it to that of the next, for a
+    server that schedules ahead has left the round long before. As on the host where no launches
+    are known."""
+    known = np.flatnonzero(view.launch != NONE)
+    launched_ns = view.calls.start_ns[view.launch[known]]
+    number = np.searchsorted(rounds.start_ns, launched_ns, side="right") - 1
+    inside = (number >= 0) & (launched_ns < rounds.end_ns[number.clip(min=0)])
+    number, known = number[inside], known[inside]
+    if len(np.unique(number)) < len(rounds.start_ns):
+        return rounds.start_ns, rounds.end_ns
+    first_ns = np.full(len(rounds.start_ns), np.iinfo(np.int64).max)
+    last_ns = np.zeros(len(rounds.start_ns), np.int64)
+    np.minimum.at(first_ns, number, view.device.start_ns[known])
+    np.maximum.at(last_ns, number, view.device.end_ns[known])
+    return first_ns, np.maximum(last_ns, np.append(first_ns[1:], 0))
 
 
 def _outermost(start_ns: Int64, end_ns: Int64, prefills: Bool, batch: Int64) -> _Rounds:

@@ -35,13 +35,13 @@ def misaligned_shapes(job: Job) -> Verdict:
         return Verdict(missing=found)
     view, table, _ = found
     rows = [row for row in table.rows if row.operator in _PRODUCTS and _is_misaligned(row)]
-    share = sum(row.total_ns for row in rows) / view.whole.window_ns
+    share = sum(row.total_ns for row in rows) / view.traced_ns
     if share <= MISALIGNED_SHARE:
         return Verdict()
     # Padded, they would come as close to the roof as the best of the others.
     reach = min(1.0, max((r.roofline_ratio for r in table.rows if r not in rows), default=0.85))
     lost = sum(row.total_ns * max(0.0, 1 - row.roofline_ratio / reach) for row in rows)
-    gain = lost / view.whole.window_ns
+    gain = lost / view.traced_ns
     worst = max(rows, key=lambda row: row.total_ns)
     finding = Finding(
         rule="A15",
@@ -74,10 +74,10 @@ def wave_quantisation(job: Job) -> Verdict:
         lost: Counter[int] = Counter()
         for number, ns, efficiency in rows:
             lost[number] += round(ns * (1 - efficiency))
-        share = sum(ns for _, ns, _ in rows) / view.whole.window_ns
+        share = sum(ns for _, ns, _ in rows) / view.traced_ns
         if not rows or share <= WAVE_SHARE:
             continue
-        gain = sum(lost.values()) / view.whole.window_ns
+        gain = sum(lost.values()) / view.traced_ns
         longest, longest_ns, efficiency = max(rows, key=lambda row: row[1])
         findings.append(
             Finding(
@@ -90,7 +90,7 @@ def wave_quantisation(job: Job) -> Verdict:
                     f"products under {percent(WAVE_EFFICIENCY)} full take {percent(share)} of the"
                     " step",
                     f"the longest fills {percent(efficiency)}"
-                    f" ({percent(longest_ns / view.whole.window_ns)} of the step)",
+                    f" ({percent(longest_ns / view.traced_ns)} of the step)",
                 ),
                 fix="another batch or hidden size, another tile, split-K or stream-K",
                 gain_low_ratio=0.3 * gain,
@@ -108,7 +108,7 @@ def below_roofline(job: Job) -> Verdict:
     if isinstance(found, str):
         return Verdict(missing=found)
     view, table, _ = found
-    window_ns = view.whole.window_ns
+    window_ns = view.traced_ns
     rows = [
         row
         for row in table.rows

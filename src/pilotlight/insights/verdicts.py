@@ -18,6 +18,14 @@ class NotChecked:
     missing: str
 
 
+def by_reason(rows: Iterable[NotChecked]) -> dict[str, list[str]]:
+    """What is missing, with the rules that miss it."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.missing, []).append(f"{row.rule} {row.cause}")
+    return found
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """`joint_gain_ratio`: of all findings that were replayed, together; gains never add up.

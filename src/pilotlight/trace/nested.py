@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotlight.trace.trace import Int64, Trace
+from pilotlight.trace.trace import Int64, Spans, Trace
 
 
 @dataclass
@@ -20,9 +20,11 @@ class Node:
     self_ns: int = 0
 
 
-def lane_parts(trace: Trace) -> Iterator[tuple[int, list[int]]]:
-    """Each lane with its rows, once for each part of it that nests."""
-    order = np.argsort(trace.spans.lane, kind="stable")
+def lane_parts(trace: Trace, rows: Int64 | None = None) -> Iterator[tuple[int, list[int]]]:
+    """Each lane with its rows, all or those given, once for each part of it that nests."""
+    if rows is None:
+        rows = np.arange(len(trace.spans))
+    order = rows[np.argsort(trace.spans.lane[rows], kind="stable")]
     lanes, first = np.unique(trace.spans.lane[order], return_index=True)
     ends = [*first[1:].tolist(), len(order)]
     for lane, begin, end in zip(lanes.tolist(), first.tolist(), ends, strict=False):
@@ -51,6 +53,29 @@ def nested_rows(trace: Trace, rows: Int64) -> list[list[int]]:
             parts.append([int(rows[i])])
             stacks.append([finish])
     return parts
+
+
+def own_parts(spans: Spans, value_ns: Int64) -> Int64:
+    """Of a value that each span has, what the spans directly within it do not have."""
+    own = value_ns.copy()
+    order = np.lexsort((-spans.end_ns, spans.start_ns, spans.lane))
+    lane, start, end = (
+        column[order].tolist() for column in (spans.lane, spans.start_ns, spans.end_ns)
+    )
+    parent = np.full(len(order), -1)
+    stack: list[int] = []
+    for i, (thread, begin, finish) in enumerate(zip(lane, start, end, strict=True)):
+        while stack and (
+            lane[stack[-1]] != thread or end[stack[-1]] < finish or end[stack[-1]] <= begin
+        ):
+            stack.pop()
+        if stack:
+            parent[i] = stack[-1]
+        stack.append(i)
+    inner = np.flatnonzero(parent >= 0)
+    np.subtract.at(own, order[parent[inner]], value_ns[order[inner]])
+    kept: Int64 = np.maximum(own, 0)
+    return kept
 
 
 def call_tree(trace: Trace, rows: list[int]) -> list[Node]:

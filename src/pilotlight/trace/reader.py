@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,6 +25,8 @@ MAX_FILES = 100_000
 # Known here too: what reads these folders is imported only for them.
 RECORDING_FILE = "manifest.json"
 CAPTURE_FILE = "capture.json"
+# As torch.profiler.tensorboard_trace_handler writes them: worker, nanoseconds.
+_WINDOW = re.compile(r"(.+)\.(\d{10,19})\.pt\.trace\.json(?:\.gz)?")
 
 
 def read_traces(
@@ -50,8 +53,9 @@ def read_traces(
         for trace in result.traces
     ]
     problems += itertools.chain.from_iterable(result.problems for result in results)
+    traces, left_out = _last_windows(traces)
     kept, rank_problems = _ranks(traces)
-    return TraceSet(kept, (*problems, *rank_problems))
+    return TraceSet(kept, (*problems, *left_out, *rank_problems))
 
 
 def _placed(trace: Trace, captured: Captured | None) -> Trace:
@@ -101,6 +105,29 @@ def _files_below(folder: Path) -> Iterator[Path]:
         for name in names:
             if name.endswith(TRACE_SUFFIXES):
                 yield Path(root, name)
+
+
+def _last_windows(traces: list[Trace]) -> tuple[list[Trace], list[Problem]]:
+    """A profiler with a schedule writes a file for each of its windows: of those of one process the
+    last, for between them is time that nobody traced. Their names say which belong together."""
+    windows: dict[str, list[tuple[int, Trace]]] = {}
+    kept: list[Trace] = []
+    for trace in traces:
+        match = _WINDOW.fullmatch(trace.source)
+        if match:
+            windows.setdefault(match.group(1), []).append((int(match.group(2)), trace))
+        else:
+            kept.append(trace)
+    problems = []
+    for found in windows.values():
+        *earlier, (_, last) = sorted(found, key=lambda window: window[0])
+        kept.append(last)
+        if earlier:
+            count = "an earlier window" if len(earlier) == 1 else f"{len(earlier)} earlier windows"
+            first = earlier[0][1].source
+            text = f"{count} of this process left out: name the file to see one, {first}"
+            problems.append(Problem(last.source, "", text))
+    return kept, problems
 
 
 def _ranks(traces: list[Trace]) -> tuple[tuple[Trace, ...], list[Problem]]:

@@ -36,6 +36,18 @@ _OTHER_MAGIC = {
     b"PAR1": "a parquet file: not a trace that this command reads",
 }
 
+# JSON, and once unpacked other files, that tools beside the profilers write.
+_NO_TRACES: tuple[tuple[re.Pattern[bytes], str], ...] = (
+    (re.compile(re.escape(SQLITE_MAGIC)), "SQLite within gzip: unpack it first"),
+    (re.compile(rb'\{\s*"rocprofiler-sdk-tool"'),
+     "JSON of rocprofv3: record with --output-format rocpd or pftrace"),
+    (re.compile(rb'\{\s*"schema"\s*:\s*"[\d.]+(?:-chakra[\d.]*)?"\s*,\s*"pid"'),
+     "an execution trace of PyTorch (ExecutionTraceObserver): it has no times of the device; record"
+     " with torch.profiler"),
+    (re.compile(rb"\[\s*\[\s*-?\d"),
+     "a memory timeline of PyTorch: it has no spans; record with torch.profiler"),
+)  # fmt: skip
+
 # What reads another format than JSON is imported when a file of that format comes: together they
 # would take as much memory and time as most traces.
 
@@ -112,6 +124,9 @@ def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
     first = next(blocks, b"")
     if not first:
         raise FormatError(f"{name}: " + (f"{cuts[0].text}: nothing to read" if cuts else "empty"))
+    for start, text in _NO_TRACES:
+        if start.match(first):
+            raise FormatError(f"{name}: byte 0: {text}")
     blocks = itertools.chain((first,), blocks)
     if first[257:262] == b"ustar":
         result = _read_tar(BlockFile(blocks), name)

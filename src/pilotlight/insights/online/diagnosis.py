@@ -9,7 +9,7 @@ from pilotlight.insights.online.devices import slow_links, throttling
 from pilotlight.insights.online.ranks import imbalance, stragglers
 from pilotlight.insights.online.stalled import hang
 from pilotlight.insights.online.steps import checkpoints, garbage, irregular, loader, recompiles
-from pilotlight.insights.online.window import Ranks, RankWindow, ranks_of
+from pilotlight.insights.online.window import STALL_STEPS, Ranks, RankWindow, ranks_of
 from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
 OnlineDiagnosis = Diagnosis
@@ -31,9 +31,11 @@ ONLINE_RULES = frozenset(rule for rule, _, _, _ in _RULES)
 _EXPLAINS = {rule: explains for rule, _, _, explains in _RULES} | {"A23": ("A26",)}
 
 
-def diagnose_windows(windows: Sequence[RankWindow], now_ns: int | None = None) -> OnlineDiagnosis:
+def diagnose_windows(
+    windows: Sequence[RankWindow], now_ns: int | None = None, stall_steps: int = STALL_STEPS
+) -> OnlineDiagnosis:
     """What is wrong with a job now, from the last steps of its ranks. With `now_ns`, also whether
-    it hangs: then nothing else is said."""
+    it hangs: then nothing else is said. What stops steps is told from `stall_steps` of them on."""
     not_checked = []
     if now_ns is not None:
         verdict = hang(windows, now_ns)
@@ -41,7 +43,7 @@ def diagnose_windows(windows: Sequence[RankWindow], now_ns: int | None = None) -
             return Diagnosis(tuple(verdict.findings), ())
         if verdict.missing:
             not_checked.append(NotChecked("A33", "hang", verdict.missing))
-    ranks = ranks_of(windows)
+    ranks = ranks_of(windows, stall_steps)
     findings: list[Finding] = []
     for rule, cause, check, _ in _RULES:
         verdict = check(ranks) if ranks.windows else Verdict(missing=NO_STEPS)

@@ -20,6 +20,7 @@ from pilotlight.insights.online.window import (
 )
 from pilotlight.trace.trace import Float64
 
+NOT_SENT = "the ranks do not send the part"
 STALL_RATIO = 0.02
 SPIKE_RATIO = 2.0
 LEVEL_RATIO = 0.03
@@ -61,9 +62,9 @@ def _stall(
 ) -> Verdict:
     part = ranks.part(name)
     if part is None:
-        return Verdict(missing=f"the ranks do not send the part {name!r} of their steps")
-    if part.shape[1] < MIN_STEPS:
-        return Verdict(missing=f"needs {MIN_STEPS} steps that all ranks have")
+        return Verdict(missing=f"{NOT_SENT} {name!r} of their steps")
+    if part.shape[1] < ranks.stall_steps:
+        return Verdict(missing=f"needs {ranks.stall_steps} steps that all ranks have")
     lost = part.max(axis=0)
     gain = float(lost.sum()) / ranks.total_ns
     if gain < STALL_RATIO:

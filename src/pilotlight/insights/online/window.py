@@ -25,6 +25,9 @@ PARTS = (
     COMPILE, SYNC, COMPUTE,
 )  # fmt: skip
 
+# A running job is asked again and again: what few steps show by chance must not be told.
+STALL_STEPS = 20
+
 # Counters, each the mean over the window.
 SM_CLOCK_MHZ = "sm_clock_mhz"
 THROTTLE_RATIO = "throttle_ratio"
@@ -88,6 +91,7 @@ class Ranks:
     windows: tuple[RankWindow, ...]
     step: Int64
     step_ns: Float64
+    stall_steps: int = STALL_STEPS
 
     @property
     def rank(self) -> list[int]:
@@ -124,7 +128,7 @@ class Ranks:
         return None
 
 
-def ranks_of(windows: Sequence[RankWindow]) -> Ranks:
+def ranks_of(windows: Sequence[RankWindow], stall_steps: int = STALL_STEPS) -> Ranks:
     """Ranks that report no step are left out here; `hang` looks at all of them."""
     chosen = sorted((w for w in windows if len(w.step)), key=lambda window: window.rank)
     if not chosen:
@@ -132,7 +136,7 @@ def ranks_of(windows: Sequence[RankWindow]) -> Ranks:
     common = set(chosen[0].step).intersection(*(window.step for window in chosen[1:]))
     step = np.array(sorted(common), np.int64)
     table = np.stack([_column(window, window.step_ns, step) for window in chosen])
-    return Ranks(tuple(chosen), step, table)
+    return Ranks(tuple(chosen), step, table, stall_steps)
 
 
 def _column(window: RankWindow, values: Sequence[float], step: Int64) -> Float64:

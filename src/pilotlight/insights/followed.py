@@ -1,0 +1,30 @@
+"""Steps as the device runs them, where the host is far ahead of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pilotlight.trace.trace import NONE, Int64, Spans, Steps
+
+AHEAD_STEPS = 0.5
+
+
+def followed(steps: Steps, device: Spans, launch: Int64, calls: Spans) -> Steps:
+    """The steps as they are unless, after the last of them, the device goes on for half a step or
+    more: then each begins with the first span that was launched in it and ends with the next, for
+    the host only queued the work and its steps tell nothing of how long they take."""
+    if not len(steps) or not len(device) or not len(calls):
+        return steps
+    ends_ns = steps.start_ns + steps.duration_ns
+    last_ns = int(device.end_ns.max())
+    if last_ns - int(ends_ns[-1]) < AHEAD_STEPS * float(np.median(steps.duration_ns)):
+        return steps
+    launched_ns = np.where(launch == NONE, NONE, calls.start_ns[launch])
+    step = np.searchsorted(steps.start_ns, launched_ns, side="right") - 1
+    inside = (launched_ns != NONE) & (step >= 0) & (launched_ns < ends_ns[step.clip(min=0)])
+    first_ns = np.full(len(steps), last_ns)
+    np.minimum.at(first_ns, step[inside], device.start_ns[inside])
+    kept = np.flatnonzero(np.bincount(step[inside], minlength=len(steps)))
+    if len(kept) < len(steps) or (np.diff(first_ns) <= 0).any():
+        return steps
+    return Steps(steps.number, first_ns, np.diff(np.append(first_ns, last_ns)))

@@ -1,0 +1,88 @@
+"""Traces without device activity: how the hosts spent their time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilotlight.analysis import analyze
+from pilotlight.cli.analyze import Analyze
+
+
+def event(name: str, start: float, length: float, category: str = "cpu_op") -> dict[str, Any]:
+    where = {"ph": "X", "cat": category, "pid": 1, "tid": 1}
+    return {**where, "name": name, "ts": start, "dur": length}
+
+
+def host_trace(path: Path, steps: int = 4, loader_us: float = 500.0) -> Path:
+    """Steps of 1,000 µs: a loader, a product within a linear layer, and Python."""
+    events = []
+    for step in range(steps):
+        at = 1000.0 * step
+        events += [
+            event(f"ProfilerStep#{step}", at, 1000, "user_annotation"),
+            event("enumerate(DataLoader)#_Single.__next__", at, loader_us, "user_annotation"),
+            event("aten::linear", at + 600, 300),
+            event("aten::addmm", at + 650, 200),
+        ]
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def test_the_time_of_a_host_is_divided_without_a_rest(tmp_path: Path) -> None:
+    (row,) = analyze(host_trace(tmp_path / "trace.json")).table("hosts")
+    assert row["window_ns"] == 4_000_000 and row["steps"] == 4 and row["step_ns"] == 1e6
+    assert row["parts_ns"]["loader"] == 2_000_000
+    assert row["operators_ns"] == 1_200_000
+    assert row["rest_ns"] == 800_000
+
+
+def test_operators_have_their_own_time_apart_from_what_they_call(tmp_path: Path) -> None:
+    rows = analyze(host_trace(tmp_path / "trace.json")).table("host_operators")
+    own = {row["operator"]: (row["count"], row["total_ns"], row["self_ns"]) for row in rows}
+    assert own == {
+        "aten::addmm": (4, 800_000, 800_000),
+        "aten::linear": (4, 1_200_000, 400_000),
+    }
+
+
+def test_a_loader_is_found_in_few_steps(tmp_path: Path) -> None:
+    found = analyze(host_trace(tmp_path / "trace.json")).diagnosis
+    assert [finding.cause for finding in found.findings] == ["loader"]
+    quick = analyze(host_trace(tmp_path / "quick.json", loader_us=5.0)).diagnosis
+    assert quick.findings == ()
+
+
+def test_rules_about_devices_say_that_there_is_none(tmp_path: Path) -> None:
+    found = analyze(host_trace(tmp_path / "trace.json")).diagnosis
+    missing = {row.rule: row.missing for row in found.not_checked}
+    assert missing["A01"] == missing["A13"] == "no device activity in the traces"
+    assert "A08" not in missing
+
+
+def shown(capsys: pytest.CaptureFixture[str], *paths: Path) -> str:
+    verb = Analyze()
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+    verb.run(parser.parse_args([str(path) for path in paths]))
+    return capsys.readouterr().out
+
+
+def test_the_terminal_shows_hosts_and_groups_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(capsys, host_trace(tmp_path / "trace.json"))
+    assert "aten::addmm" in text and "50.0 %" in text
+    assert text.count("no device activity in the traces") == 1
+
+
+def test_nothing_is_listed_as_not_checked_if_no_file_could_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trace.json").write_text("{}")
+    text = shown(capsys, tmp_path / "trace.json")
+    assert text.strip() == "No trace could be read."
