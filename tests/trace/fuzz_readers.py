@@ -1,26 +1,39 @@
 """The readers written in Python under a coverage-guided fuzzer.
 
-    python tests/trace/fuzz_readers.py perfetto|xplane|ncu|flight_recorder [libFuzzer options]
+    python tests/trace/fuzz_readers.py perfetto|xplane|ncu|flight_recorder|nsys|tar [options]
 
-Any bytes have to be read or refused with a FormatError that names the file.
+Any bytes have to be read or refused with a FormatError that names the file; the options are
+libFuzzer's. For nsys the bytes choose columns to leave out and values to put in, of an export that
+is diagnosed as well; for tar they replace a part of an archive.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from types import FunctionType, ModuleType
 
 import atheris
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.trace import nsys_tables
+
 from pilotlight.errors import FormatError
+from pilotlight.insights.catalogue import diagnose
+from pilotlight.insights.job import job_of
 from pilotlight.trace.flight_recorder import read_dump
 from pilotlight.trace.ncu import read_ncu
 from pilotlight.trace.perfetto import read_perfetto
+from pilotlight.trace.trace_file import read_file, read_sqlite
 from pilotlight.trace.xplane import read_xplane
 
 FILE = Path(tempfile.mkdtemp()) / "fuzzed"
@@ -34,11 +47,53 @@ def _written(read: Callable[[Path], object]) -> Callable[[bytes], object]:
     return on_disk
 
 
+def _export(data: bytes) -> object:
+    """Which columns are missing and what is in the others, as the bytes say."""
+    chosen = atheris.FuzzedDataProvider(data)
+    cells = nsys_tables.CELLS
+    missing = [cells[chosen.ConsumeIntInRange(0, len(cells) - 1)]
+               for _ in range(chosen.ConsumeIntInRange(0, 12))]  # fmt: skip
+    changed: dict[tuple[str, str], object] = {}
+    for _ in range(chosen.ConsumeIntInRange(0, 8)):
+        values = (chosen.ConsumeInt(8), chosen.ConsumeFloat(), chosen.ConsumeBytes(40), None,
+                  chosen.ConsumeUnicode(40).encode("utf-8", "replace").decode())  # fmt: skip
+        cell = cells[chosen.ConsumeIntInRange(0, len(cells) - 1)]
+        changed[cell] = values[chosen.ConsumeIntInRange(0, len(values) - 1)]
+    FILE.unlink(missing_ok=True)
+    traces = read_sqlite(nsys_tables.write(FILE, missing, changed, copies=3))
+    return diagnose(job_of([replace(trace, rank=i) for i, trace in enumerate(traces)]))
+
+
+def _archive() -> bytes:
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    content = json.dumps([event]).encode()
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for name in ("rank0.json", "rank1.json"):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return written.getvalue()
+
+
+def _damaged_archive(data: bytes) -> object:
+    """The first two bytes say where the others go."""
+    whole = bytearray(_ARCHIVE)
+    at = int.from_bytes(data[:2], "little") % len(whole)
+    whole[at : at + len(data) - 2] = data[2:]
+    FILE.write_bytes(whole)
+    return read_file(FILE)
+
+
+_ARCHIVE = _archive()
+
 READERS: dict[str, Callable[[bytes], object]] = {
     "perfetto": lambda data: read_perfetto(iter([data]), str(FILE)),
     "ncu": lambda data: read_ncu(iter([data]), str(FILE)),
     "xplane": _written(read_xplane),
     "flight_recorder": _written(lambda path: read_dump(path, 0)),
+    "nsys": _export,
+    "tar": _damaged_archive,
 }
 
 # Small files to begin with: formats whose heads the fuzzer would hardly come upon.
@@ -57,6 +112,7 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b'"","","","","Mbyte","usecond"\n"0","gemm","7","0","2.5","10"\n',
     ),
     "flight_recorder": (pickle.dumps(_DUMP, protocol=2), json.dumps(_DUMP).encode()),
+    "nsys": tuple(Random(number).randbytes(300) for number in range(8)),
 }
 
 

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.trace import nsys_tables
 
 from pilotlight.errors import FormatError
 from pilotlight.trace.trace import Kind
 from pilotlight.trace.trace_file import read_sqlite
 
-PROCESS = 0x1000000000000 | (77 << 24)
+PROCESS = nsys_tables.PROCESS
 
 
 def make(path: Path, *statements: str) -> Path:
@@ -68,3 +72,43 @@ def test_the_offload_export_has_its_two_processes(shared_data: Path) -> None:
         )
         assert to_device.sum() == 223
         assert copies.bytes[to_device].sum() == pytest.approx(25.48e9, rel=0.001)
+
+
+def test_a_whole_export_gives_all_its_spans_and_grids(tmp_path: Path) -> None:
+    (trace,) = read_sqlite(nsys_tables.write(tmp_path / "a.sqlite"))
+    assert len(trace.spans) == nsys_tables.SPANS and trace.problems == ()
+    assert trace.devices == ("NVIDIA H100 80GB HBM3",)
+    grids = trace.detail.grids
+    assert (grids.correlation.tolist(), grids.blocks.tolist(), grids.threads.tolist()) == (
+        [3],
+        [64],
+        [64],
+    )
+
+
+cells = st.sampled_from(nsys_tables.CELLS)
+values = st.one_of(
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.sampled_from([0, -1, 1 << 24, 1 << 62, float("inf"), "", "x" * 5000, b"\xff\0", None]),
+    st.floats(),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+)
+
+
+@settings(max_examples=80)
+@given(st.lists(cells, max_size=12), st.dictionaries(cells, values, max_size=6))
+def test_any_columns_with_any_values_are_read_or_refused(
+    without: list[tuple[str, str]], changed: dict[tuple[str, str], object]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = nsys_tables.write(Path(folder, "a.sqlite"), without, changed)
+        try:
+            traces = read_sqlite(path)
+        except FormatError as error:
+            assert str(error).startswith(str(path))
+            return
+    spans = sum(len(trace.spans) for trace in traces)
+    assert 0 < spans <= nsys_tables.SPANS
+    for trace in traces:
+        assert (trace.spans.duration_ns >= 0).all()

@@ -28,6 +28,7 @@ _SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _NVTX = "NVTX_EVENTS"
 _NVTX_RANGES = (59, 60)
+_SIDES = tuple(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ")
 _TABLES = (_KERNEL, _GRAPH, _MEMCPY, _RUNTIME, _NVTX)
 
 Process = Callable[[Any], ProcessTable]
@@ -60,9 +61,11 @@ def read_nsys(database: Database, source: str) -> tuple[Trace, ...]:
 
 def _device_spans(database: Database, strings: dict[int, str], process: Process) -> None:
     shape = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
-    for row in database.rows(_KERNEL, (*shape, "demangledName", "shortName")):
+    for row in database.rows(_KERNEL, (*shape, "demangledName", "shortName", *_SIDES)):
         name = strings.get(row[6]) or strings.get(row[7]) or "(unnamed kernel)"
-        process(row[2]).add_device(row[:2], row[3:5], Kind.KERNEL, name, row[5])
+        table = process(row[2])
+        table.add_device(row[:2], row[3:5], Kind.KERNEL, name, row[5])
+        table.add_grid(row[5], row[8:11], row[11:14])
     for row in database.rows(_GRAPH, shape):
         process(row[2]).add_device(row[:2], row[3:5], Kind.KERNEL, "(graph)", row[5])
     for row in database.rows(_MEMCPY, (*shape, "copyKind", "srcKind", "dstKind", "bytes")):
