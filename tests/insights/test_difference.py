@@ -77,9 +77,9 @@ def test_a_kernel_that_became_slower_is_told_from_noise() -> None:
     shape = JobShape(ranks=1, steps=8, layers=4)
     found = difference(job_of(simulate(shape)), job_of(simulate(replace(shape, seed=1), slow)))
     same = difference(job_of(simulate(shape)), job_of(simulate(replace(shape, seed=1))))
-    gemm = next(change for change in found.kernels if "qkv" in change.what)
+    gemm = next(change for change in found.items if "qkv" in change.what)
     assert gemm.is_noise is False and gemm.ratio == pytest.approx(0.1, abs=0.03)
-    assert sum(change.is_noise is False for change in same.kernels) <= 3
+    assert sum(change.is_noise is False for change in same.items) <= 3
 
 
 def test_few_steps_give_no_answer_about_noise() -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from pilotlight.analysis import analyze
 from pilotlight.cli.analyze import Analyze
+from pilotlight.cli.diff import Diff
+from pilotlight.errors import UsageError
 
 
 def event(name: str, start: float, length: float, category: str = "cpu_op") -> dict[str, Any]:
@@ -86,3 +88,36 @@ def test_nothing_is_listed_as_not_checked_if_no_file_could_be_read(
     (tmp_path / "trace.json").write_text("{}")
     text = shown(capsys, tmp_path / "trace.json")
     assert text.strip() == "No trace could be read."
+
+
+def compared(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
+    verb = Diff()
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+    code = verb.run(parser.parse_args([*map(str, arguments), "--json"]))
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_two_hosts_are_compared_by_their_parts_and_operators(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = host_trace(tmp_path / "before.json", steps=6)
+    after = host_trace(tmp_path / "after.json", steps=6, loader_us=100.0)
+    code, found = compared(capsys, before, after, "--fail-if", "step_time>3%")
+    assert code == 0
+    parts = {row["what"]: (row["before_ns"], row["after_ns"]) for row in found["parts"]}
+    assert parts["step_time"] == (1e6, 1e6)
+    assert parts["loader"] == (500_000, 100_000)
+    assert parts["operators"] == (300_000, 300_000)
+    assert parts["Python and waiting"] == (200_000, 600_000)
+    operators = {row["what"]: row["before_ns"] for row in found["operators"]}
+    assert operators == {"aten::addmm": 200_000, "aten::linear": 100_000}
+
+
+def test_a_limit_on_devices_cannot_be_checked_without_them(tmp_path: Path) -> None:
+    trace = host_trace(tmp_path / "trace.json")
+    verb = Diff()
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+    with pytest.raises(UsageError, match="not without device activity"):
+        verb.run(parser.parse_args([str(trace), str(trace), "--fail-if", "idle>3%"]))

@@ -13,7 +13,7 @@ RUNS = 1500
 FUZZER = Path(__file__).with_name("fuzz_readers.py")
 
 
-@pytest.mark.parametrize("reader", ["perfetto", "xplane", "ncu", "flight_recorder"])
+@pytest.mark.parametrize("reader", ["perfetto", "xplane", "ncu", "flight_recorder", "tar"])
 def test_any_bytes_are_read_or_refused(tmp_path: Path, reader: str) -> None:
     pytest.importorskip("atheris")
     done = subprocess.run(

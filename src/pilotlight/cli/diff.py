@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli import terminal
 from pilotlight.cli.reading import ReadingBar, add_memory
+from pilotlight.errors import UsageError
 
 if TYPE_CHECKING:
     from pilotlight.insights.difference import Change, Difference
@@ -55,6 +56,9 @@ class Diff:
             print(f"pilotlight diff: {problem}", file=sys.stderr)
         found = difference(*(job_of(each.traces) for each in sets))
         by_name = {change.what: change for change in found.parts}
+        for limit in limits:
+            if limit.metric not in by_name:
+                raise UsageError(f"--fail-if {limit.metric}: not without device activity")
         exceeded = [limit for limit in limits if limit.is_exceeded(by_name[limit.metric])]
         if args.json:
             print(json.dumps(_plain(found, [limit.metric for limit in exceeded])))
@@ -80,7 +84,7 @@ def _plain(found: Difference, exceeded: list[str]) -> dict[str, Any]:
 
     return {
         "parts": rows(found.parts),
-        "kernels": rows(found.kernels),
+        f"{found.item}s": rows(found.items),
         "steps_before": found.steps_before,
         "steps_after": found.steps_after,
         "detectable_ratio": found.detectable_ratio,
@@ -92,7 +96,9 @@ def _print(found: Difference) -> None:
     from rich.table import Table
 
     console = terminal.console()
-    for title, changes in (("a step", found.parts), ("kernel, a step", found.kernels)):
+    for title, changes in (("a step", found.parts), (f"{found.item}, a step", found.items)):
+        if not changes:
+            continue
         table = Table(box=None, pad_edge=False)
         table.add_column(title, max_width=70, no_wrap=True)
         for head in ("before", "after", "change", ""):

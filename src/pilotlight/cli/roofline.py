@@ -13,7 +13,11 @@ from pilotlight.cli import terminal
 from pilotlight.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
+    from pilotlight.insights.job import Job
     from pilotlight.insights.measured import MeasuredKernels
+    from pilotlight.insights.rank import RankView
 
 SHOWN_ROWS = 20
 _KNOWN = {"high": "", "measured": "measured by ncu", "low": "a guess from its name and grid"}
@@ -29,7 +33,10 @@ class Roofline:
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("path", type=Path, help="Kineto trace with shapes (record_shapes=True)")
+        parser.add_argument(
+            "path", type=Path, help="trace with shapes (record_shapes=True) or grids"
+        )
+        parser.add_argument("--rank", type=int, help="of several; the first if not given")
         parser.add_argument("--gpu", metavar="NAME", help="if the trace does not name it")
         parser.add_argument(
             "--ncu",
@@ -47,15 +54,10 @@ class Roofline:
         from pilotlight.model.hardware import find_gpu, gpus
         from pilotlight.trace.reader import read_traces
 
-        if args.path.is_dir():
-            raise UsageError(f"{args.path}: one trace is needed, not a folder")
         found = read_traces([args.path])
         for problem in found.problems:
             print(f"pilotlight roofline: {problem}", file=sys.stderr)
-        job = job_of(found.traces)
-        if len(job.ranks) != 1 or found.traces[0].format != "kineto":
-            raise FormatError(f"{args.path}: not the Kineto trace of one rank with a device")
-        view = job.ranks[0]
+        view = _chosen(job_of(found.traces), args.rank, args.path)
         gpu = find_gpu(args.gpu or next(iter(view.trace.devices), ""))
         if gpu is None:
             names = ", ".join(gpus())
@@ -64,7 +66,8 @@ class Roofline:
         operators = view.trace.detail.operators
         if not operators.kinds and not len(view.trace.detail.grids.blocks):
             raise FormatError(
-                f"{args.path}: no shapes and no grids in it: record with record_shapes=True"
+                f"{args.path}: no shapes and no grids in it: record with torch.profiler and"
+                " record_shapes=True, or with nsys"
             )
         result = roofline(view, operators, gpu, measured)
         if args.ncu and not result.measured_ratio:
@@ -112,7 +115,10 @@ class Roofline:
         table = Table(box=None, pad_edge=False)
         for head in ("operator", "shapes", "count", "time", "of achievable", "limit", "", "model"):
             right = head in ("count", "time", "of achievable")
-            table.add_column(head, justify="right" if right else "left", no_wrap=True)
+            # Long names and reasons go on in the next line; numbers are never cut.
+            wraps = head in ("operator", "shapes", "", "model")
+            side: JustifyMethod = "right" if right else "left"
+            table.add_column(head, justify=side, no_wrap=not wraps, overflow="fold")
         for row in result.rows[:SHOWN_ROWS]:
             table.add_row(
                 row.operator.removeprefix("aten::"),
@@ -134,3 +140,16 @@ class Roofline:
                 else ""
             )
         )
+
+
+def _chosen(job: Job, rank: int | None, path: Path) -> RankView:
+    """One rank stands for all: they do the same."""
+    if not job.ranks:
+        raise FormatError(f"{path}: no device activity in it")
+    known = {view.rank: view for view in job.ranks}
+    if rank is not None and rank not in known:
+        raise UsageError(f"--rank {rank}: ranks with device activity: {', '.join(map(str, known))}")
+    view = job.ranks[0] if rank is None else known[rank]
+    if rank is None and len(known) > 1:
+        print(f"pilotlight roofline: rank {view.rank} of {len(known)} (--rank)", file=sys.stderr)
+    return view

@@ -117,6 +117,15 @@ def _said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
+def _explains(job: Job, rules: Sequence[Rule]) -> dict[str, tuple[str, ...]]:
+    """A loader that is late on one rank makes the others wait in their collectives; where these are
+    matched, exposed communication is without such waits and stands for itself."""
+    found = {rule.identity: rule.explains for rule in rules}
+    if "A08" in found and job.collectives is not None:
+        found["A08"] = tuple(rule for rule in found["A08"] if rule != "A25")
+    return found
+
+
 def _checked(rule: Rule, job: Job) -> Verdict:
     if job.ranks or rule not in RULES or rule.identity in _WITHOUT_DEVICES:
         return rule.check(job)
@@ -132,7 +141,7 @@ def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
         findings += verdict.findings
         if verdict.missing:
             not_checked.append(NotChecked(rule.identity, rule.cause, verdict.missing))
-    kept = unexplained(worst_of_ranks(findings), {rule.identity: rule.explains for rule in rules})
+    kept = unexplained(worst_of_ranks(findings), _explains(job, rules))
     prices = priced(job, shown(kept))
     more = idle.untold_idle(job, shown(prices.findings)) if job.ranks else None
     if more is not None:

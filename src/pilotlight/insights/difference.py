@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -11,8 +12,9 @@ import numpy as np
 
 from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import Idle, kernel_times
+from pilotlight.insights.host_steps import host_samples, host_steps, operator_means
 from pilotlight.insights.job import Job
-from pilotlight.trace.trace import NONE, Float64
+from pilotlight.trace.trace import NONE, Float64, Trace
 
 METRICS = ("step_time", "compute", "exposed_communication", "exposed_copies", "idle")
 NOISE_PROBABILITY = 0.05
@@ -48,8 +50,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
+    """`items` are kernels or, of hosts alone, operators: `item` says which."""
+
     parts: tuple[Change, ...]
-    kernels: tuple[Change, ...]
+    items: tuple[Change, ...]
+    item: str
     steps_before: int
     steps_after: int
     detectable_ratio: float | None
@@ -74,10 +79,22 @@ def parse_limit(text: str) -> Limit:
 
 
 def difference(before: Job, after: Job) -> Difference:
-    """Both jobs by step; raises UsageError if one has no device activity."""
-    if not before.ranks or not after.ranks:
-        raise UsageError("nothing to compare: a side has no device activity")
-    old, new = _samples(before), _samples(after)
+    """Both jobs by step, without device activity the hosts' steps; raises UsageError for sides that
+    cannot be compared."""
+    if bool(before.ranks) != bool(after.ranks):
+        raise UsageError("nothing to compare: one side has device activity and the other has none")
+    if before.ranks:
+        kernels = _kernels(before, after)
+        return _difference(_samples(before), _samples(after), "kernel", kernels)
+    old, new = before.traces, after.traces
+    if not host_steps(old) or not host_steps(new):
+        raise UsageError("nothing to compare: a side has neither device activity nor host spans")
+    return _difference(host_samples(old), host_samples(new), "operator", _operators(old, new))
+
+
+def _difference(
+    old: Mapping[str, Float64], new: Mapping[str, Float64], item: str, items: tuple[Change, ...]
+) -> Difference:
     parts = family(tuple(_change(name, old[name], new[name]) for name in old))
     steps = old["step_time"]
     detectable = None
@@ -85,7 +102,7 @@ def difference(before: Job, after: Job) -> Difference:
     if fewest >= 3:
         variation = float(steps.std(ddof=1) / steps.mean())
         detectable = 4.57 * variation * math.sqrt(2 / fewest)
-    return Difference(parts, _kernels(before, after), len(steps), len(new["step_time"]), detectable)
+    return Difference(parts, items, item, len(steps), len(new["step_time"]), detectable)
 
 
 def family(changes: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -184,6 +201,15 @@ def _kernels(before: Job, after: Job) -> tuple[Change, ...]:
         probability = noise_probability(_kernel_steps(before, name), _kernel_steps(after, name))
         found.append(Change(name, old.get(name, 0.0), new.get(name, 0.0), probability))
     return tuple(found)
+
+
+def _operators(before: Sequence[Trace], after: Sequence[Trace]) -> tuple[Change, ...]:
+    """The operators whose own time a step changed most. Their steps are not told apart."""
+    old, new = operator_means(before), operator_means(after)
+    names = sorted({**old, **new}, key=lambda name: -abs(new.get(name, 0.0) - old.get(name, 0.0)))
+    return tuple(
+        Change(name, old.get(name, 0.0), new.get(name, 0.0), None) for name in names[:SHOWN_KERNELS]
+    )
 
 
 def _kernel_steps(job: Job, name: str) -> Float64:

@@ -14,7 +14,7 @@ from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
 from pilotlight.model.kernel_cost import NO_GRID, Grid, cost_of_kernel
 from pilotlight.model.measured_cost import Measured
-from pilotlight.trace.detail import Operators
+from pilotlight.trace.detail import Operator, Operators
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind
 
 MODEL_WRONG_FROM = 1.1
@@ -50,9 +50,9 @@ class RooflineRow:
 
 @dataclass(frozen=True)
 class Roofline:
-    """`mfu_ratio`: arithmetic of the operators with a model over the whole time at the datasheet's
-    peak. `covered_ratio`: the part of the kernel time whose work is known, `measured_ratio`: that
-    of which it was measured."""
+    """`mfu_ratio`: arithmetic of the operators whose model is not wrong over the whole time at the
+    datasheet's peak. `covered_ratio`: the part of the kernel time whose work is known,
+    `measured_ratio`: that of which it was measured."""
 
     gpu: str
     rows: tuple[RooflineRow, ...]
@@ -86,9 +86,9 @@ def roofline(
         count = len(launched.rows)
         covered_ns += launched.total_ns
         peak = gpu.peak(cost.peak)
-        if peak:
-            flops_at_peak_s += count * cost.flops / (peak * 1e12)
         made = _row(operators, kind, cost, count, launched.total_ns, gpu)
+        if peak and (made is None or made.limit != WRONG):
+            flops_at_peak_s += count * cost.flops / (peak * 1e12)
         if made is not None:
             rows.append(replace(made, confidence=MEASURED if cost is not model else HIGH))
     others = _kernel_rows(view, owner == NONE, grid_of, gpu, measured)
@@ -207,8 +207,11 @@ def _row(
     operators: Operators, kind: int, cost: Cost, count: int, total_ns: int, gpu: Gpu
 ) -> RooflineRow | None:
     operator = operators.kinds[kind]
-    shapes = " ".join("x".join(map(str, shape)) for shape in operator.shapes if shape)[:80]
-    return _timed(operator.name, shapes, cost, count, total_ns, gpu)
+    return _timed(operator.name, shape_text(operator), cost, count, total_ns, gpu)
+
+
+def shape_text(operator: Operator) -> str:
+    return " ".join("x".join(map(str, shape)) for shape in operator.shapes if shape)[:80]
 
 
 def _timed(

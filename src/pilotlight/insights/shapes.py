@@ -6,11 +6,21 @@ import re
 from collections import Counter
 from math import ceil
 
-from pilotlight.insights.finding import Finding, Verdict, percent
+import numpy as np
+
+from pilotlight.insights.finding import Finding, SpanReference, Verdict, longest, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
-from pilotlight.insights.roofline import LATENCY, LOW, WRONG, Roofline, RooflineRow, roofline
+from pilotlight.insights.roofline import (
+    LATENCY,
+    LOW,
+    WRONG,
+    Roofline,
+    RooflineRow,
+    roofline,
+    shape_text,
+)
 from pilotlight.insights.shorter import shorter_kernels
 from pilotlight.model.hardware import Gpu, find_gpu
 from pilotlight.trace.trace import Kind
@@ -57,6 +67,7 @@ def misaligned_shapes(job: Job) -> Verdict:
         gain_low_ratio=0.3 * gain,
         gain_high_ratio=gain,
         confidence="low",
+        spans=_operator_spans(view, worst),
     )
     return Verdict((finding,))
 
@@ -132,7 +143,7 @@ def below_roofline(job: Job) -> Verdict:
         rank=view.rank,
         place=f"{worst.operator} {worst.shapes}",
         evidence=(
-            f"{len(rows)} kinds of operators reach less than {percent(BELOW_ROOF)} of the roofline",
+            f"operators that reach less than {percent(BELOW_ROOF)} of the roofline: {len(rows)}",
             f"the costliest: {percent(worst.roofline_ratio)}, {how}, {worst.reason}",
             f"against achievable peaks of the {table.gpu}",
         ),
@@ -140,8 +151,21 @@ def below_roofline(job: Job) -> Verdict:
         gain_low_ratio=0.5 * low,
         gain_high_ratio=high,
         confidence="low",
+        spans=_operator_spans(view, worst),
     )
     return Verdict((finding,))
+
+
+def _operator_spans(view: RankView, row: RooflineRow) -> tuple[SpanReference, ...]:
+    """The longest calls of the operators that the row stands for."""
+    operators = view.trace.detail.operators
+    kinds = [
+        number
+        for number, kind in enumerate(operators.kinds)
+        if kind.name == row.operator and shape_text(kind) == row.shapes
+    ]
+    mine = np.isin(operators.kind, kinds)
+    return longest(view.rank, row.operator, operators.start_ns[mine], operators.duration_ns[mine])
 
 
 def _roofline(job: Job) -> tuple[RankView, Roofline, Gpu] | str:
@@ -158,9 +182,13 @@ def _roofline(job: Job) -> tuple[RankView, Roofline, Gpu] | str:
 
 
 def _is_misaligned(row: RooflineRow) -> bool:
-    """Types of 4 bytes and more have no such rule."""
-    sizes = [int(n) for text in row.shapes.split() for n in text.split("x")]
-    return row.peak in ("bf16", "fp16", "fp8") and any(size % 8 for size in sizes if size > 1)
+    """Whether rows of an operand do not begin at multiples of 16 bytes: the sizes along them, of
+    both operands, not how many rows there are. Types of 4 bytes and more have no such rule."""
+    operands = [shape for text in row.shapes.split() if len(shape := text.split("x")) > 1]
+    sizes = [int(shape[-1]) for shape in operands[:2]]
+    multiple = 16 if row.peak == "fp8" else 8
+    wide = row.peak in ("bf16", "fp16", "fp8")
+    return wide and any(size % multiple for size in sizes if size > 1)
 
 
 def _waves(view: RankView, units: int) -> list[tuple[int, int, float]]:
