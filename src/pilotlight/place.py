@@ -18,6 +18,11 @@ def runtime_folder() -> str:
     return f"{session}/pilotlight" if session else f"/tmp/pilotlight-{os.geteuid()}"
 
 
+def node_name() -> str:
+    """What this machine is called; PILOTLIGHT_NODE where its host name is a container's."""
+    return os.environ.get("PILOTLIGHT_NODE") or os.uname().nodename
+
+
 def probe_socket() -> str:
     """Where a probe finds its agent: the user's own, else the node's if there is one."""
     return _socket("probe.sock")

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import subprocess
-import sys
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
+from dataclasses import asdict
 from pathlib import Path
 
 from pilotlight.agent.slice import copy_last
+from pilotlight.agent.tracing import add_traces
+from pilotlight.capture.agree import RankSteps
 from pilotlight.capture.request import MOST_STEPS
 from pilotlight.errors import PilotlightError
 from pilotlight.recording.zstd import ZstdCompressor
-from pilotlight.runtime import runtime
 from pilotlight.ship.requests import Request, Requests
 
 _PIECE_BYTES = 1 << 20
 _LEVEL = 3
 _LONGEST_S = 600.0
-# The collector waits 120 s.
-_TRACE_S = 60
-TRACES = "traces"
-TRACE_PROBLEM = "traces.problem"
 
 
 def bring(
@@ -57,41 +51,20 @@ def bring(
     job, ranks = str(request.get("job", "")), request.get("ranks")
 
     def finish() -> None:
+        traced: list[RankSteps] = []
         if type(steps) is int and 1 <= steps <= MOST_STEPS and isinstance(ranks, list):
             wanted = [rank for rank in ranks if type(rank) is int]
             is_all = all(rank is None or rank in wanted for rank in here)
-            _add_traces(place, job, () if is_all else wanted, steps)
-        _send(place, capture, limit, requests)
+            only = () if is_all else wanted
+            traced = add_traces(place, job, only, steps, lambda p: requests.agree(capture, p))
+        _send(place, capture, limit, requests, traced)
 
     _in_background(finish)
 
 
-def _add_traces(place: Path, job: str, ranks: Sequence[int], steps: int) -> None:
-    """Full traces of the next steps, beside the recording. Taken by a process of its own: reading
-    traces takes memory that an agent must not. What went wrong is written beside them."""
-    words = [sys.executable, "-m", "pilotlight", "capture", "--json"]
-    words += ["--steps", str(steps), "--timeout", str(_TRACE_S), "-o", str(place / TRACES)]
-    if ranks:
-        words += ["--ranks", ",".join(map(str, ranks))]
-    env = {key: value for key, value in os.environ.items() if key != "PILOTLIGHT_COLLECTOR"}
-    env |= {"PILOTLIGHT": "0", "PILOTLIGHT_RUNTIME_DIR": str(runtime().folder)}
-    try:
-        done = subprocess.run(
-            ["nice", *words, "--", job],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=_TRACE_S + 40,
-        )
-        problem = "" if done.returncode == 0 else done.stderr.strip() or "some ranks are missing"
-    except (OSError, subprocess.SubprocessError) as error:
-        problem = str(error)
-    if problem:
-        with contextlib.suppress(OSError):
-            (place / TRACE_PROBLEM).write_text(f"{problem[-2000:]}\n")
-
-
-def _send(place: Path, capture: str, limit_bytes: int, requests: Requests) -> None:
+def _send(
+    place: Path, capture: str, limit_bytes: int, requests: Requests, traced: list[RankSteps]
+) -> None:
     archive = place.with_suffix(".tar.zst")
     try:
         size = pack(place, archive)
@@ -99,7 +72,7 @@ def _send(place: Path, capture: str, limit_bytes: int, requests: Requests) -> No
             requests.refuse(capture, f"{size} bytes are more than the {limit_bytes} asked for")
         else:
             for attempt in range(3):
-                if requests.deliver(capture, archive):
+                if requests.deliver(capture, archive, [asdict(one) for one in traced]):
                     break
                 time.sleep(2.0**attempt)
     except OSError as error:

@@ -103,6 +103,12 @@ class Captures:
         self._waiting.append(_Waiting(capture, session))
         return capture
 
+    def decided(
+        self, session: Session, number: str, first_step: int | None, start_ns: int, now_ns: int
+    ) -> None:
+        """What the nodes of the job have agreed on."""
+        self._find(session, number).capture.decided(first_step, start_ns, now_ns)
+
     def collected(self, session: Session, number: str) -> None:
         """The client has what it wants: nothing stays in the staging folder."""
         self._end(self._find(session, number))

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from pilotlight.agent.memory import keep_in_memory
 from pilotlight.agent.recorder import Recorder
 from pilotlight.agent.settings import Settings
 from pilotlight.errors import AgentError, FormatError, PilotlightError
+from pilotlight.place import node_name
 from pilotlight.recording.fields import read_object, take
 from pilotlight.recording.manifest import (
     MANIFEST_FILE,
@@ -79,7 +79,7 @@ class Jobs:
             keep_in_memory(place, self._settings.memory_folder)
         manifest = Manifest(
             job=name,
-            node=socket.gethostname(),
+            node=node_name(),
             boot_id=_boot_id(),
             created_ns=time.time_ns(),
             command=tuple(command),

@@ -151,6 +151,17 @@ def _capture(service: Service, session: Session, request: Request) -> Answer:
     return {"capture": capture.number, "staging": str(capture.staging.folder)}
 
 
+def _decided(service: Service, session: Session, request: Request) -> Answer:
+    service.captures.decided(
+        session,
+        take(request, "capture", str),
+        take_optional(request, "first_step", int),
+        take_or(request, "start_ns", 0),
+        service.now_ns(),
+    )
+    return {}
+
+
 def _collected(service: Service, session: Session, request: Request) -> Answer:
     number = take(request, "capture", str)
     if take_or(request, "keep", False):
@@ -220,6 +231,7 @@ _WANTS: Mapping[str, Callable[[Service, Session, Request], Answer | None]] = {
     "control": _control,
     "stacks": _stacks,
     "capture": _capture,
+    "decided": _decided,
     "collected": _collected,
     "flight_recorder": _flight_recorder,
     "subscribe": _subscribe,

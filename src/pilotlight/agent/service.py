@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import socket
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from pilotlight.agent.settings import Settings, most_processes
 from pilotlight.agent.signals import Signals
 from pilotlight.agent.sockets import listen_for_clients, listen_for_probes
 from pilotlight.agent.tiers import tier_requests
+from pilotlight.place import node_name
 from pilotlight.recording.manifest import AgentFacts
 from pilotlight.runtime import Runtime
 from pilotlight.tier import TierRequest, tier_status, widest
@@ -378,4 +378,4 @@ def _shipping(settings: Settings, now_ns: int) -> Shipping | None:
         return None
     from pilotlight.agent.shipping import Shipping
 
-    return Shipping(settings.collector, socket.gethostname(), now_ns)
+    return Shipping(settings.collector, node_name(), now_ns)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
 from pilotlight.capture import plan
+from pilotlight.capture.agree import Proposal
+from pilotlight.capture.explain import EXPLAIN_NS, explain
+from pilotlight.capture.node import Node
 from pilotlight.capture.plan import Candidate
 from pilotlight.capture.request import (
     DONE,
-    FAILED,
     LEFT_OUT,
     TRACING,
     WAITING,
@@ -22,7 +22,7 @@ from pilotlight.capture.request import (
 from pilotlight.capture.staging import LEAST_FREE_BYTES, Staging, free_bytes
 from pilotlight.capture.target import KINETO, XSPACE, Target
 from pilotlight.kineto.config import Span, Steps, file_of, trace_configuration
-from pilotlight.kineto.daemon import Pending, Poller
+from pilotlight.kineto.daemon import Pending
 
 _SECOND_NS = 1_000_000_000
 _FACTS_NS = 3 * _SECOND_NS
@@ -37,31 +37,10 @@ _KINETO_NOTICE_MS = 2200
 _POLL_PATIENCE_NS = 13 * _SECOND_NS
 _STUCK_NS = 10 * _SECOND_NS
 _STUCK_STEPS = 8
-_FLIGHT_RECORDER_NS = 5 * _SECOND_NS
-_MOST_STACKS = 64
+_AGREE_PATIENCE_NS = 30 * _SECOND_NS
 
-MEASURING, RUNNING, EXPLAINING, OVER = "measuring", "running", "explaining", "over"
-
-
-class Node(Protocol):
-    """What a capture needs of the agent."""
-
-    def poller(self, pid: int) -> Poller | None: ...
-    def hand(self, pid: int, pending: Pending) -> bool: ...
-    def take_back(self, pid: int) -> bool: ...
-    def reaches(self, pid: int) -> bool: ...
-    def ask(
-        self,
-        pid: int,
-        errand: Mapping[str, object],
-        timeout_ns: int,
-        answered: Callable[[Mapping[str, object]], None],
-    ) -> None: ...
-    def is_alive(self, pid: int) -> bool: ...
-    def sees(self, pid: int, folder: Path) -> bool: ...
-    def step_ns(self, pid: int) -> int | None: ...
-    def steps(self, pid: int) -> int | None: ...
-    def stacks(self, pid: int) -> list[dict[str, object]]: ...
+MEASURING, AGREEING, RUNNING = "measuring", "agreeing", "running"
+EXPLAINING, OVER = "explaining", "over"
 
 
 class NodeCapture:
@@ -80,10 +59,13 @@ class NodeCapture:
         self.phase = MEASURING
         self.targets = [Target(candidate) for candidate in candidates]
         self.window: Steps | Span | None = None
+        self.proposal: Proposal | None = None
         self._uid = uid
         self._node = node
         self._began_ns = now_ns
         self._followed_ns = now_ns
+        self._agree_until_ns = 0
+        self._handed_out_ns = now_ns
         self._explain_until_ns = 0
         for target in self.targets:
             self._ask_facts(target)
@@ -98,14 +80,31 @@ class NodeCapture:
                 target.fail("it died before its trace was complete")
         if self.phase == MEASURING and self._is_measured(now_ns):
             self._begin(now_ns)
+        if self.phase == AGREEING:
+            self._wait_for_decision(now_ns)
         if self.phase == RUNNING:
             self._follow(now_ns)
             if all(target.has_ended for target in self.targets):
-                self._explain(now_ns)
+                self.phase = EXPLAINING
+                self._explain_until_ns = now_ns + EXPLAIN_NS
+                explain(self.targets, self._node, self.staging, self._uid)
         if self.phase == EXPLAINING and (
             now_ns >= self._explain_until_ns or not any(t.is_asked for t in self.targets)
         ):
             self.phase = OVER
+
+    def decided(self, first_step: int | None, start_ns: int, now_ns: int) -> None:
+        """The nodes have agreed: on a step, else on a time on this node's wall clock."""
+        if self.phase != AGREEING:
+            return
+        self.phase = RUNNING
+        asked = [target for target in self.targets if not target.has_ended]
+        window = (
+            self._span(asked, start_ns - time.time_ns())
+            if first_step is None
+            else Steps(first_step, self.request.steps)
+        )
+        self._hand_out(asked, window, now_ns)
 
     def cancel(self) -> None:
         """Nobody waits any more. What was handed out cannot be called back."""
@@ -120,6 +119,7 @@ class NodeCapture:
         return {
             "capture": self.number,
             "phase": self.phase,
+            "proposal": self.proposal.to_json() if self.proposal is not None else None,
             "staging": str(self.staging.folder),
             "first_step": window.first if isinstance(window, Steps) else None,
             "steps": window.count if isinstance(window, Steps) else None,
@@ -143,12 +143,15 @@ class NodeCapture:
 
         self._node.ask(target.pid, {"do": "facts"}, _FACTS_NS, answered)
 
-    def _is_measured(self, now_ns: int) -> bool:
-        """Long enough to know how fast each one steps, or that it does not."""
+    def _ask_again(self, now_ns: int) -> None:
         if now_ns - self._followed_ns >= _MEASURE_AGAIN_NS:
             self._followed_ns = now_ns
             for target in self.targets:
                 self._ask_facts(target)
+
+    def _is_measured(self, now_ns: int) -> bool:
+        """Long enough to know how fast each one steps, or that it does not."""
+        self._ask_again(now_ns)
         if now_ns - self._began_ns >= _MEASURE_NS:
             return True
         ranks = [t for t in self.targets if t.candidate.said_role == plan.RANK] or self.targets
@@ -219,16 +222,44 @@ class NodeCapture:
             for t in asked
             if t.how == KINETO and t.progress is not None and t.progress.last_steps > 0
         ]
-        if len(progress) == len(asked):
-            self.window = Steps(plan.first_step(progress, ready_ns), self.request.steps)
-        else:
-            self.window = self._span(asked, ready_ns - now_ns + _BEFORE_SPAN_NS if polls else 0)
+        counts = len(progress) == len(asked)
+        if self.request.agrees:
+            # When the decision comes, a whole period may be left until the next poll.
+            late = [(now_ns - period_ns, period_ns) for _, period_ns in polls]
+            needs_ns = plan.ready_ns(late, now_ns, _MARGIN_NS) - now_ns if polls else 0
+            self.proposal = Proposal(
+                max(p.last_steps for p, _ in progress) if counts else None,
+                min(target.step_ns for target in asked),
+                needs_ns if counts or not polls else needs_ns + _BEFORE_SPAN_NS,
+            )
+            self.phase = AGREEING
+            self._agree_until_ns = now_ns + _AGREE_PATIENCE_NS
+            return
+        window = (
+            Steps(plan.first_step(progress, ready_ns), self.request.steps)
+            if counts
+            else self._span(asked, ready_ns - now_ns + _BEFORE_SPAN_NS if polls else 0)
+        )
+        self._hand_out(asked, window, now_ns)
+
+    def _wait_for_decision(self, now_ns: int) -> None:
+        self._ask_again(now_ns)
+        if now_ns >= self._agree_until_ns:
+            for target in self.targets:
+                target.fail("the collector named no first step")
+            self.phase = RUNNING
+
+    def _hand_out(self, asked: list[Target], window: Steps | Span, now_ns: int) -> None:
+        self.window = window
+        self._handed_out_ns = now_ns
         for target in asked:
             target.advanced_ns = now_ns
             if target.how == KINETO:
-                self._hand(target, self.window)
-            elif isinstance(self.window, Span):
-                self._ask_xspace(target, self.window)
+                self._hand(target, window)
+            elif isinstance(window, Span):
+                self._ask_xspace(target, window)
+            else:
+                target.fail("it counts no steps, and the nodes agreed on one")
 
     def _span(self, asked: list[Target], until_ns: int) -> Span:
         """A time on the wall clock, as long as the steps last if that is known."""
@@ -341,8 +372,12 @@ class NodeCapture:
         if target.file is not None and target.file.is_symlink():
             return "refused: it put a link where its trace should be"
         poller = self._node.poller(target.pid)
-        if target.state == WAITING and now_ns - self._began_ns > _POLL_PATIENCE_NS:
-            silent_ns = now_ns - poller.polled_ns if poller else now_ns - self._began_ns
+        if target.state == WAITING and isinstance(self.window, Steps) and target.progress:
+            first, steps = self.window.first, target.progress.last_steps
+            if steps >= first:
+                return f"step {first} is past: it had done {steps} before it asked for requests"
+        if target.state == WAITING and now_ns - self._handed_out_ns > _POLL_PATIENCE_NS:
+            silent_ns = now_ns - poller.polled_ns if poller else now_ns - self._handed_out_ns
             if silent_ns > _POLL_PATIENCE_NS:
                 return f"it has not polled for {silent_ns / 1e9:.0f} s"
             if poller is not None and not poller.accepts:
@@ -363,43 +398,6 @@ class NodeCapture:
         if free >= LEAST_FREE_BYTES:
             return ""
         return f"; {self.staging.folder} is full ({free >> 20} MiB free)"
-
-    def _explain(self, now_ns: int) -> None:
-        """Where those without a trace are, read from outside; and what they waited for."""
-        self.phase = EXPLAINING
-        self._explain_until_ns = now_ns + _FLIGHT_RECORDER_NS
-        failed = [t for t in self.targets if t.state == FAILED and self._node.is_alive(t.pid)]
-        for target in failed[:_MOST_STACKS]:
-            if not (target.reason or "").startswith("busy"):
-                self._read_stacks(target)
-        if any("hung" in (target.reason or "") for target in failed):
-            for target in self.targets:
-                if target.state != LEFT_OUT:
-                    self._ask_flight_recorder(target)
-
-    def _read_stacks(self, target: Target) -> None:
-        file = self.staging.folder / f"stacks_{target.title}.json"
-        try:
-            found = {"pid": target.pid, "threads": self._node.stacks(target.pid)}
-            file.write_text(json.dumps(found))
-        except (OSError, ValueError) as error:
-            target.reason = f"{target.reason}; its stacks cannot be read: {error}"
-        else:
-            target.stacks = file
-
-    def _ask_flight_recorder(self, target: Target) -> None:
-        if target.candidate.rank is None or not self._node.reaches(target.pid):
-            return
-        target.is_asked = True
-        file = self.staging.folder / f"flight_recorder_{target.candidate.rank}.pickle"
-
-        def answered(answer: Mapping[str, object]) -> None:
-            target.is_asked = False
-            if "error" not in answer and self.staging.has(file, self._uid):
-                target.flight_recorder = file
-
-        errand = {"do": "flight_recorder", "file": str(file)}
-        self._node.ask(target.pid, errand, _FLIGHT_RECORDER_NS, answered)
 
 
 def _not_past(window: Steps | Span) -> Steps | Span:

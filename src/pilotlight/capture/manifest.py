@@ -23,6 +23,13 @@ FORMAT = "pilotlight-capture"
 VERSION = (1, 0)
 _MOST_PROCESSES = 100_000
 
+SAME = {
+    True: "the same steps on all ranks",
+    False: "NOT the same steps on all ranks",
+    None: "which steps they are is not known",
+}
+"""In words: `CaptureManifest.same_steps`."""
+
 
 @dataclass(frozen=True)
 class Step:

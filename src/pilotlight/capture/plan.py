@@ -10,10 +10,10 @@ RANK, MAIN, LAUNCHER, WORKER = "rank", "main", "launcher", "worker"
 
 # Between the poll that hands out a request and the first step of the trace: one to warm up in,
 # one that is under way.
-_STEPS_BEFORE = 2
+STEPS_BEFORE = 2
 _SHORTEST_STEP_NS = 10_000
 # Kineto's numbers are of 32 bits.
-_LAST_STEP = (1 << 31) - 1_000_000
+LAST_STEP = (1 << 31) - 1_000_000
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ def first_step(progress: Sequence[tuple[Progress, int]], ready_ns: int) -> int:
     one has polled.
     """
     first = max(
-        p.last_steps + math.ceil(max(0, ready_ns - p.last_ns) / step_ns) + _STEPS_BEFORE
+        p.last_steps + math.ceil(max(0, ready_ns - p.last_ns) / step_ns) + STEPS_BEFORE
         for p, step_ns in progress
     )
-    return min(first, _LAST_STEP)
+    return min(first, LAST_STEP)
 
 
 def ready_ns(polls: Sequence[tuple[int, int]], now_ns: int, margin_ns: int) -> int:

@@ -28,6 +28,8 @@ class CaptureRequest:
     ranks: tuple[int, ...] = ()
     options: Options = field(default_factory=Options)
     patience_s: float = 60.0
+    agrees: bool = False
+    """Its first step is agreed on with other nodes: it waits until it is told."""
 
     def __post_init__(self) -> None:
         if (self.job is None) == (self.pid is None):
@@ -61,6 +63,7 @@ class CaptureRequest:
                 memory=take_or(options, "memory", False),
             ),
             patience_s=float(take_or(content, "patience_s", 60.0)),
+            agrees=take_or(content, "agrees", False),
         )
 
 

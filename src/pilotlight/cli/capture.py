@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from pilotlight.cli.terminal import overwrite
 from pilotlight.client import Client
 from pilotlight.errors import PilotlightError, UsageError
 from pilotlight.kineto.config import Options
+from pilotlight.place import node_name
 from pilotlight.recording.places import recordings_root
 
 if TYPE_CHECKING:
@@ -32,11 +32,6 @@ _STEPS = 3
 _GRACE_S = 30.0
 _SHOWN_RANKS = 16
 _SHOWN_OPERATORS = 10
-_SAME = {
-    True: "the same steps on all ranks",
-    False: "NOT the same steps on all ranks",
-    None: "which steps they are is not known",
-}
 
 
 class Capture:
@@ -83,6 +78,8 @@ class Capture:
             help="a job on other machines (PILOTLIGHT_COLLECTOR, if it is not here): the last "
             "--seconds of their flight recorders, with --steps also traces of the next steps",
         )
+        # For the agent, which asks its collector: see agent/tracing.py.
+        parser.add_argument("--agree", action="store_true", help=argparse.SUPPRESS)
         parser.add_argument("--token-file", metavar="FILE", help="of the collector")
         parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
 
@@ -109,6 +106,7 @@ class Capture:
             ranks=parse_ranks(args.ranks) if args.ranks and args.ranks != "all" else (),
             options=Options(stacks=args.stacks, shapes=args.shapes, memory=args.memory),
             patience_s=args.timeout,
+            agrees=args.agree,
         )
         folder = args.output or _new_folder(args.target)
         prepare(folder)
@@ -119,7 +117,7 @@ class Capture:
                 job, recorded = _recorded(client, args.target)
                 is_whole = False
                 try:
-                    node = socket.gethostname()
+                    node = node_name()
                     delivered = deliver(state, request, job, node, recorded, folder, progress.say)
                     is_whole = delivered.is_whole
                 finally:
@@ -192,6 +190,8 @@ def _phase(state: Mapping[str, Any]) -> str:
     asked = [p for p in state["processes"] if p["state"] != LEFT_OUT]
     if state["phase"] == "measuring":
         return f"{len(asked)} processes: how far are they?"
+    if state["phase"] == "agreeing":
+        return f"{len(asked)} processes: which step can all nodes reach?"
     counts = {word: sum(p["state"] == word for p in asked) for word in (DONE, FAILED)}
     running = sum(p["state"] not in ENDS for p in asked)
     if state["first_step"] is not None:
@@ -207,18 +207,32 @@ def _wait(client: Client, request: CaptureRequest, progress: _Progress) -> dict[
     fields: dict[str, Any] = request.to_json()
     client.ask("capture", **fields)
     deadline_s = time.monotonic() + request.patience_s + _GRACE_S
+    is_proposed = False
     try:
         while True:
             state = client.next_line()
             if state.get("kind") != "capture":
                 continue
             progress.show(state)
+            if state["phase"] == "agreeing" and not is_proposed:
+                is_proposed = True
+                client.ask("decided", capture=state["capture"], **_decision(state["proposal"]))
             if state["phase"] == "over":
                 return state
             if time.monotonic() > deadline_s:
                 raise PilotlightError("the agent does not end the capture; try again")
     finally:
         progress.end()
+
+
+def _decision(proposal: Mapping[str, Any]) -> dict[str, Any]:
+    """What whoever started this says to the proposal of this node."""
+    print(json.dumps({"proposal": proposal}), flush=True)
+    try:
+        decision = json.loads(sys.stdin.readline())
+        return {"first_step": decision["first_step"], "start_ns": decision["start_ns"]}
+    except (ValueError, TypeError, KeyError):
+        raise PilotlightError("the nodes of the job did not agree on a first step") from None
 
 
 def _recorded(client: Client, target: str) -> tuple[str, Mapping[int, Sequence[Step]]]:
@@ -246,6 +260,8 @@ def _new_folder(target: str) -> Path:
 
 def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
     """The result for people."""
+    from pilotlight.capture.manifest import SAME
+
     asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
     done = [p for p in asked if p.file is not None]
     shown = [f"{manifest.job}: asked {len(asked)} processes, {len(done)} traces"]
@@ -253,7 +269,7 @@ def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
     shown += [f"  problem: {problem}" for problem in manifest.problems]
     if len(done) > 1 and manifest.skew_ns is not None:
         shown.append(
-            f"{_SAME[manifest.same_steps]}; they began within {manifest.skew_ns / 1e6:.1f} ms"
+            f"{SAME[manifest.same_steps]}; they began within {manifest.skew_ns / 1e6:.1f} ms"
         )
     shown += _hang_lines(folder)
     shown.append(f"capture: {folder}")

@@ -10,10 +10,13 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from pilotlight.capture.agree import Proposal, RankSteps, are_equal
+from pilotlight.collector.agreement import Agreement, Decided
 from pilotlight.collector.config import Captures as Settings
 from pilotlight.errors import NotFound, StoreError, UsageError
 from pilotlight.store.store import Store
@@ -45,11 +48,18 @@ class Capture:
     handed: set[str] = field(default_factory=set)
     got: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    agreement: Agreement = field(default_factory=Agreement)
     state: str = "requested"
 
     @property
     def ranks(self) -> list[int]:
         return sorted({rank for _, ranks in self.agents.values() for rank in ranks})
+
+    def title_of(self, agent: str) -> str:
+        """Its node; two agents of one machine are told apart."""
+        node = self.agents[agent][0]
+        is_shared = sum(other == node for other, _ in self.agents.values()) > 1
+        return f"{node}-{agent[:8]}" if is_shared else node
 
     def row(self, now_ns: int) -> dict[str, object]:
         return {
@@ -169,10 +179,8 @@ class CaptureDesk:
     def place_for(self, tenant: str, id: str, agent: str) -> tuple[Path, int]:
         """Where the detail of an agent is written to, and how much of it. NotFound: not asked."""
         with self._guard:
-            capture = self._open.get(id)
-            if capture is None or capture.tenant != tenant or agent not in capture.agents:
-                raise NotFound("no such capture is waited for")
-            node = _PLAIN.sub("_", capture.agents[agent][0])
+            capture = self._asked(tenant, id, agent)
+            node = _PLAIN.sub("_", capture.title_of(agent))
         folder = self._folder / id
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder / f"{node}{_ARCHIVE}", self._settings.each_bytes
@@ -193,8 +201,31 @@ class CaptureDesk:
             capture = self._open.get(id)
             if capture is None or capture.tenant != tenant or agent not in capture.agents:
                 return
-            capture.problems[capture.agents[agent][0]] = why[:200]
+            capture.problems[capture.title_of(agent)] = why[:200]
         self._settle(capture)
+
+    def propose(self, tenant: str, id: str, agent: str, proposal: Proposal) -> None:
+        """From which step on an agent could trace. NotFound: not asked."""
+        with self._guard:
+            self._asked(tenant, id, agent).agreement.propose(agent, proposal)
+
+    def decided(self, tenant: str, id: str, agent: str) -> Decided | None:
+        """What all agents of a capture do; None: some have not proposed. NotFound: not asked."""
+        with self._guard:
+            capture = self._asked(tenant, id, agent)
+            answered = {*capture.got, *capture.problems}
+            awaited = [
+                one
+                for one in capture.agents
+                if one not in answered and capture.title_of(one) not in answered
+            ]
+            return capture.agreement.look(awaited)
+
+    def _asked(self, tenant: str, id: str, agent: str) -> Capture:
+        capture = self._open.get(id)
+        if capture is None or capture.tenant != tenant or agent not in capture.agents:
+            raise NotFound("no such capture is waited for")
+        return capture
 
     def tick(self, now_ns: int) -> None:
         """Gives up on agents that do not answer; removes what has expired."""
@@ -205,9 +236,9 @@ class CaptureDesk:
                 if now_ns - capture.requested_ns > ANSWER_S * 1e9
             ]
         for capture in late:
-            for agent, (node, _) in capture.agents.items():
+            for agent in capture.agents:
                 if agent not in capture.got:
-                    capture.problems.setdefault(node, "did not answer in time")
+                    capture.problems.setdefault(capture.title_of(agent), "did not answer in time")
             self._settle(capture)
 
     def waited_for(self, tenant: str, id: str) -> Capture | None:
@@ -364,8 +395,24 @@ def _note(folder: Path, capture: Capture, agent: str, facts: Mapping[str, object
     except (OSError, ValueError):
         content = {"capture": capture.id, "job": capture.job, "nodes": {}}
     content["from_ns"], content["to_ns"] = capture.from_ns, capture.to_ns
-    node, ranks = capture.agents[agent]
-    content["nodes"][node] = {"ranks": list(ranks), **facts}
+    content["nodes"][capture.title_of(agent)] = {"ranks": list(capture.agents[agent][1]), **facts}
+    if capture.agreement.decided is not None:
+        content["first_step"] = capture.agreement.decided.first_step
+    if "steps" in capture.options:
+        content["same_steps"] = _same_steps(content["nodes"].values())
     beside = path.with_suffix(".new")
     beside.write_text(json.dumps(content, indent=1))
     beside.replace(path)
+
+
+def _same_steps(nodes: Iterable[Mapping[str, Any]]) -> bool | None:
+    return are_equal(
+        [
+            (
+                [RankSteps.from_json(one) for one in node["steps"]],
+                node["offset_ns"],
+                node["uncertainty_ns"],
+            )
+            for node in nodes
+        ]
+    )

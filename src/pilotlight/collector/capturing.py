@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated
 
 import msgspec
@@ -11,13 +15,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 
+from pilotlight.capture.agree import Proposal, RankSteps
 from pilotlight.collector.access import SMALL_BODY_BYTES
 from pilotlight.collector.answer import failure, number, reply, text
 from pilotlight.collector.ingest import bounded_body
-from pilotlight.errors import NotFound, PilotlightError, UsageError
-from pilotlight.ship.wire import CLOCK_HEADER
+from pilotlight.errors import FormatError, NotFound, PilotlightError, UsageError
+from pilotlight.ship.wire import CLOCK_HEADER, STEPS_HEADER, STEPS_LIMIT_BYTES
 
 _LONGEST_WAIT_S = 55
+_LONGEST_AGREEING_S = 30.0
+_LOOK_S = 0.2
+_LARGEST_NS = 1 << 62
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -102,6 +110,30 @@ async def requests(request: Request) -> Response:
     return reply({"ok": True, "requests": found})
 
 
+async def agreement(request: Request) -> Response:
+    """An agent says from which step on it could trace, and waits for what all of them will do."""
+    desk, tenant = request.app.state.collector.desk, request.state.token.tenant
+    body = await bounded_body(request, SMALL_BODY_BYTES)
+    if body is None:
+        return reply({"error": f"at most {SMALL_BODY_BYTES} bytes"}, 413)
+    deadline_s = time.monotonic() + _LONGEST_AGREEING_S
+    try:
+        id, agent = text(request, "capture"), text(request, "agent")
+        content = msgspec.json.decode(body, type=dict[str, int | None])
+        desk.propose(tenant, id, agent, Proposal.from_json(content))
+        while (decided := desk.decided(tenant, id, agent)) is None:
+            if time.monotonic() > deadline_s:
+                return reply({"error": "the nodes did not agree"}, 503)
+            await asyncio.sleep(_LOOK_S)
+    except msgspec.MsgspecError as error:
+        return reply({"error": f"not a proposal: {error}"}, 400)
+    except FormatError as error:
+        return failure(error, 400)
+    except PilotlightError as error:
+        return failure(error)
+    return reply({"ok": True, "first_step": decided.first_step, "start_ns": decided.start_ns})
+
+
 async def detail(request: Request) -> Response:
     """An agent brings its part of a capture, as a tar archive under zstd."""
     collector, token = request.app.state.collector, request.state.token
@@ -130,14 +162,30 @@ async def detail(request: Request) -> Response:
         beside.unlink(missing_ok=True)
         status = 413 if isinstance(error, UsageError) else 503
         return reply({"error": str(error) or "hung up"}, status)
-    offset, _, uncertainty = request.headers.get(CLOCK_HEADER, "0;0").partition(";")
-    facts = {
-        "file": path.name,
-        "offset_ns": int(offset) if offset.lstrip("-").isdigit() else 0,
-        "uncertainty_ns": int(uncertainty) if uncertainty.isdigit() else 0,
-    }
+    facts = {"file": path.name, **_said(request.headers)}
     await run_in_threadpool(collector.desk.delivered, id, agent, size, facts)
     return reply({"ok": True})
+
+
+def _said(headers: Mapping[str, str]) -> dict[str, object]:
+    """The agent's clock and the steps of its traces; what cannot be is left out."""
+    offset, _, uncertainty = headers.get(CLOCK_HEADER, "0;0").partition(";")
+    steps = headers.get(STEPS_HEADER, "[]")[: STEPS_LIMIT_BYTES + 1]
+    try:
+        decoded = msgspec.json.decode(steps, type=list[dict[str, int]])
+        traced = [asdict(RankSteps.from_json(one)) for one in decoded]
+    except (msgspec.MsgspecError, FormatError):
+        traced = []
+    return {
+        "offset_ns": _number(offset.removeprefix("-")) * (-1 if offset.startswith("-") else 1),
+        "uncertainty_ns": _number(uncertainty),
+        "steps": traced,
+    }
+
+
+def _number(digits: str) -> int:
+    is_one = digits.isascii() and digits.isdigit() and len(digits) < 20
+    return min(int(digits), _LARGEST_NS) if is_one else 0
 
 
 def files(request: Request) -> Response:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from pilotlight.place import node_name
 from pilotlight.recording.manifest import Manifest
 from pilotlight.recording.processes import Process
 
@@ -28,7 +28,7 @@ def observed_state(manifest: Manifest, processes: Sequence[Process]) -> str:
     if manifest.state != "recording":
         return manifest.state
     if _plain(manifest.boot_id) != _plain(_boot_id()):
-        return "cut" if manifest.node == socket.gethostname() else "unknown"
+        return "cut" if manifest.node == node_name() else "unknown"
     if is_alive(manifest.agent.pid, manifest.agent.start_time):
         return "recording"
     running = any(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import queue
 import random
 import threading
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
 from pilotlight.ship.clock import ClockOffset
-from pilotlight.ship.line import Line
+from pilotlight.ship.line import Answer, Line
 from pilotlight.ship.target import Target
-from pilotlight.ship.wire import CLOCK_HEADER
+from pilotlight.ship.wire import CLOCK_HEADER, STEPS_HEADER, STEPS_LIMIT_BYTES
 
 _WAIT_S = 25
 _TIMEOUT_S = 60.0
@@ -28,10 +30,10 @@ class Requests:
     """`take` gives what has come; `deliver` and `refuse` answer. Never raises."""
 
     def __init__(self, target: Target, agent: str, clock: ClockOffset) -> None:
+        self._target = target
         self._agent = agent
         self._clock = clock
         self._line = Line(target, _TIMEOUT_S)
-        self._answers = Line(target, _TIMEOUT_S)
         self._come: queue.Queue[Request] = queue.Queue(_MOST_WAITING)
         self._stopping = threading.Event()
         self.problems: Counter[str] = Counter()
@@ -51,9 +53,28 @@ class Requests:
         except queue.Empty:
             return None
 
-    def deliver(self, capture: str, archive: Path) -> bool:
-        """Called by the thread that made the archive."""
+    def agree(self, capture: str, proposal: Mapping[str, object]) -> dict[str, object] | None:
+        """What all nodes of a capture do, on this node's clock; None: no decision was to be had."""
+        query = urlencode({"capture": capture, "agent": self._agent})
+        body = json.dumps(proposal).encode()
+        answer = self._say("POST", f"/v1/agreement?{query}", body, {})
+        if answer is None:
+            return None
+        first_step, start_ns = answer.content.get("first_step"), answer.content.get("start_ns")
+        if type(start_ns) is not int or not (first_step is None or type(first_step) is int):
+            return None
+        best = self._clock.best
+        offset_ns = best.offset_ns if best is not None else 0
+        return {"first_step": first_step, "start_ns": start_ns - offset_ns}
+
+    def deliver(
+        self, capture: str, archive: Path, steps: Sequence[Mapping[str, object]] = ()
+    ) -> bool:
+        """Called by the thread that made the archive; `steps` are those in its traces."""
         headers = {"content-type": "application/zstd"}
+        said = json.dumps(steps)
+        if steps and len(said) <= STEPS_LIMIT_BYTES:
+            headers[STEPS_HEADER] = said
         best = self._clock.best
         if best is not None:
             headers[CLOCK_HEADER] = best.header
@@ -68,16 +89,26 @@ class Requests:
 
     def _answer(self, query: dict[str, str], body: bytes, headers: dict[str, str]) -> bool:
         path = f"/v1/detail?{urlencode({**query, 'agent': self._agent})}"
-        try:
-            answer = self._answers.request("PUT", path, body, headers)
-        except (OSError, http.client.HTTPException) as error:
-            self._note(f"detail: {type(error).__name__}")
-            return False
-        if answer.status != 200:
-            self._note(f"detail: {answer.status} {str(answer.content.get('error', ''))[:100]}")
+        if self._say("PUT", path, body, headers) is None:
             return False
         self.delivered += 1
         return True
+
+    def _say(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer | None:
+        """On a connection of its own: captures may be under way on several threads."""
+        line = Line(self._target, _TIMEOUT_S)
+        what = path.partition("?")[0].removeprefix("/v1/")
+        try:
+            answer = line.request(method, path, body, headers)
+        except (OSError, http.client.HTTPException) as error:
+            self._note(f"{what}: {type(error).__name__}")
+            return None
+        finally:
+            line.close()
+        if answer.status != 200:
+            self._note(f"{what}: {answer.status} {str(answer.content.get('error', ''))[:100]}")
+            return None
+        return answer
 
     def _run(self) -> None:
         pause_s = 1.0

@@ -12,6 +12,9 @@ PROTOCOL = (1, 0)
 
 MEDIA_TYPE = "application/vnd.pilotlight.batch"
 CLOCK_HEADER = "pilotlight-clock"
+STEPS_HEADER = "pilotlight-steps"
+"""With a part of a capture: the steps in the traces of each rank, as JSON."""
+STEPS_LIMIT_BYTES = 32 << 10
 MAGIC = b"PLB1"
 
 BODY_LIMIT_BYTES = 16 << 20
