@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pilotlight.recording.recording import Recording
+from pilotlight.trace.reader import read_traces
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 
@@ -114,47 +115,71 @@ def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path
 
 
 TORCH = """
-import sys, time, torch
-layer = torch.nn.Linear(8, 8)
-optimizer = torch.optim.SGD(layer.parameters(), 0.1)
-end = time.monotonic() + 60
-while time.monotonic() < end:
-    optimizer.zero_grad()
-    layer(torch.randn(4, 8)).sum().backward()
-    optimizer.step()
-    time.sleep(0.02)
+import os, time, torch
+import torch.distributed as dist
+rank = int(os.environ["RANK"])
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method="file://{meeting}", rank=rank, world_size=2)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(1_000_000):
+    with torch.profiler.record_function(f"user {{step}}"):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).sum().backward()
+        time.sleep(0.02)
+        optimizer.step()
 """
 
 
-def test_full_traces_of_a_torch_job_come_through_the_collector(
-    collector: str, tmp_path: Path
+def start_node(folder: Path, rank: int, script: Path) -> subprocess.Popen[bytes]:
+    """A rank of the job `two` on what the collector takes for a machine of its own."""
+    (folder / "run").mkdir(parents=True)
+    env = {
+        **os.environ,
+        "PILOTLIGHT_NODE": f"node{rank}",
+        "PILOTLIGHT_RUNTIME_DIR": str(folder / "run"),
+        "PILOTLIGHT_DATA_DIR": str(folder / "data"),
+        "OMP_NUM_THREADS": "1",
+        "RANK": str(rank),
+        "WORLD_SIZE": "2",
+    }
+    words = pilotlight("run", "-q", "--name", "two", "--", sys.executable, str(script))
+    return subprocess.Popen(words, env=env, start_new_session=True)
+
+
+def test_the_nodes_of_a_job_are_traced_in_the_same_steps(
+    collector: str, world: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
-    script.write_text(TORCH)
-    job = subprocess.Popen(
-        pilotlight("run", "-q", "--name", "torchy", "--", sys.executable, str(script))
-    )
+    script.write_text(TORCH.format(meeting=tmp_path / "meeting"))
+    nodes = [start_node(world / f"n{rank}", rank, script) for rank in (0, 1)]
+    folder = tmp_path / "brought"
     try:
-        until(lambda: ask("jobs"))
-        folder = tmp_path / "brought"
+        until(lambda: len(ask("ranks", "two")) == 2 if ask("jobs") else False, 120)
         words = ("--steps", "3", "--ranks", "all", "--collector", collector, "--timeout", "120")
         done = subprocess.run(
-            pilotlight("capture", "torchy", "--json", "-o", str(folder), *words),
+            pilotlight("capture", "two", "--json", "-o", str(folder), *words),
             capture_output=True,
             text=True,
             timeout=150,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        (manifest,) = folder.glob("*/capture-*/traces/capture.json")
-        (process,) = [
-            one for one in json.loads(manifest.read_text())["processes"] if one.get("file")
-        ]
-        assert (manifest.parent / process["file"]).stat().st_size > 1000
-        analysed = subprocess.run(
-            pilotlight("analyze", str(manifest.parent), "--json"), capture_output=True, timeout=60
-        )
-        assert analysed.returncode == 0, analysed.stderr
     finally:
-        job.send_signal(signal.SIGTERM)
-        job.wait(60)
+        for node in nodes:
+            os.killpg(node.pid, signal.SIGTERM)
+        for node in nodes:
+            node.wait(60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert result["same_steps"] is True
+    first = result["first_step"]
+    asked = [one for one in result["processes"] if one["answered"]["state"] == "done"]
+    assert sorted(one["node"] for one in asked) == ["node0", "node1"]
+    for one in asked:
+        assert [step["number"] for step in one["steps"]] == [first, first + 1, first + 2]
+    traces = read_traces([folder]).traces
+    assert [trace.rank for trace in traces] == [0, 1]
+    for trace in traces:
+        # Not what pilotlight thinks: what the program itself called these steps.
+        called = {int(name.split()[1]) for name in trace.names if name.startswith("user ")}
+        assert {first, first + 1, first + 2} <= called

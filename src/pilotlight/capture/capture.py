@@ -27,6 +27,7 @@ from pilotlight.kineto.daemon import Pending
 _SECOND_NS = 1_000_000_000
 _FACTS_NS = 3 * _SECOND_NS
 _MEASURE_NS = 2 * _SECOND_NS
+_FIRST_POLL_NS = 8 * _SECOND_NS
 _MEASURE_AGAIN_NS = 400_000_000
 _ENOUGH_STEPS = 4
 _FOLLOW_NS = _SECOND_NS
@@ -152,7 +153,10 @@ class NodeCapture:
     def _is_measured(self, now_ns: int) -> bool:
         """Long enough to know how fast each one steps, or that it does not."""
         self._ask_again(now_ns)
-        if now_ns - self._began_ns >= _MEASURE_NS:
+        elapsed_ns = now_ns - self._began_ns
+        if elapsed_ns < _FIRST_POLL_NS and any(map(self._polls_soon, self.targets)):
+            return False
+        if elapsed_ns >= _MEASURE_NS:
             return True
         ranks = [t for t in self.targets if t.candidate.said_role == plan.RANK] or self.targets
         return all(
@@ -160,6 +164,11 @@ class NodeCapture:
             and target.progress.last_steps - target.progress.first_steps >= _ENOUGH_STEPS
             for target in ranks
         )
+
+    def _polls_soon(self, target: Target) -> bool:
+        """It has just begun: Kineto polls for the first time some seconds after torch is there."""
+        is_asking = bool(target.facts.get("asks_daemon"))
+        return is_asking and not target.has_ended and self._node.poller(target.pid) is None
 
     def _begin(self, now_ns: int) -> None:
         self.phase = RUNNING
@@ -196,6 +205,8 @@ class NodeCapture:
             target.how = XSPACE
         elif self._node.poller(target.pid) is not None:
             target.how = KINETO
+        elif has_torch and target.facts.get("asks_daemon"):
+            target.fail("it has not asked for traces so far; if it has just begun, try again")
         elif has_torch:
             target.fail(
                 "it has torch but does not ask for traces: KINETO_USE_DAEMON was not set when it"

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import time
-from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pilotlight.agent.tracing import TRACE_PROBLEM
+from pilotlight.agent.tracing import TRACE_PROBLEM, TRACES
 from pilotlight.asking import Asking
-from pilotlight.capture.manifest import SAME
-from pilotlight.errors import CollectorError, PilotlightError
+from pilotlight.errors import CollectorError, FormatError, PilotlightError
 from pilotlight.web.archive import unpack
+
+if TYPE_CHECKING:
+    from pilotlight.capture.manifest import CaptureManifest
 
 _LOOK_S = 1.0
 _ARCHIVE = ".tar.zst"
+_NODES_FILE = "nodes.json"
 _ENDS = ("stored", "partial", "failed")
 
 
@@ -28,7 +29,8 @@ def capture_by_collector(
     next ones; a folder a node. 1 if some are missing."""
     asking = Asking(args)
     question = {"job": args.target, "ranks": list(ranks), "seconds": seconds}
-    asked = asking.post("/v1/captures", {**question, "steps": args.steps or 0})
+    question["steps"] = args.steps or 0
+    asked = asking.post("/v1/captures", question)
     capture = _wait(asking, args.target, asked["id"], args.timeout)
     files = asking.get("/v1/captures/files", id=capture["id"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,59 +40,79 @@ def capture_by_collector(
         asking.download("/v1/captures/file", folder / name, id=capture["id"], name=name)
         if name.endswith(_ARCHIVE):
             problems += _unpacked(folder / name, folder / name.removesuffix(_ARCHIVE))
-    steps = steps_of(folder)
+    manifest = _combined(folder, question, problems)
+    recorded = _recorded_steps(folder)
     if args.json:
-        said = {"folder": str(folder), **capture, "problems": problems, **steps}
+        said = {"folder": str(folder), **capture, "problems": problems, "recorded_steps": recorded}
+        if manifest is not None:
+            said |= json.loads(manifest.to_json())
         print(json.dumps(said))
     else:
-        nodes = f"{len(capture['ranks'])} ranks on {len(capture['nodes'])} nodes"
-        print(f"{capture['state']}: {nodes}, {capture['bytes']:,} bytes: {folder}")
-        print("".join(f"  {line}\n" for line in _step_lines(steps)), end="")
-        print("".join(f"  problem: {problem}\n" for problem in problems), end="")
-        print(f"see it with `pilotlight report {folder}/NODE/…` or `pilotlight analyze {folder}`")
+        print("\n".join(_lines(capture, folder, problems, manifest, recorded)))
     return 0 if capture["state"] == "stored" and not problems else 1
 
 
-def steps_of(folder: Path) -> dict[str, Any]:
-    """Which steps the traces have, by rank, and whether they are the same; {} if none were asked
-    for; and those that the flight recorders of all ranks have."""
-    found: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError):
-        noted = json.loads((folder / "capture.json").read_text())
-        if "same_steps" in noted:
-            traced = [one for node in noted["nodes"].values() for one in node["steps"]]
-            found = {"first_step": noted.get("first_step"), "same_steps": noted["same_steps"]}
-            found["steps"] = {str(one["rank"]): [one["first"], one["last"]] for one in traced}
-    recorded = [span for part in folder.glob("*/capture-*") for span in _recorded(part)]
-    if recorded:
-        first, last = max(one[0] for one in recorded), min(one[1] for one in recorded)
-        found["recorded_steps"] = [first, last] if first <= last else None
-    return found
+def _lines(
+    capture: dict[str, Any],
+    folder: Path,
+    problems: list[str],
+    manifest: CaptureManifest | None,
+    recorded: list[int] | None,
+) -> list[str]:
+    from pilotlight.cli.capture import lines
+
+    nodes = f"{len(capture['ranks'])} ranks on {len(capture['nodes'])} nodes"
+    shown = [f"{capture['state']}: {nodes}, {capture['bytes']:,} bytes: {folder}"]
+    if recorded is not None:
+        shown.append(f"the flight recorders of all ranks have steps {recorded[0]} to {recorded[1]}")
+    shown += [f"see it with `pilotlight report {part}`" for part in _parts(folder)[:4]]
+    if manifest is None:
+        return [*shown, *(f"  problem: {problem}" for problem in problems)]
+    return [*shown, *lines(manifest, folder)]
 
 
-def _recorded(part: Path) -> list[tuple[int, int]]:
-    """The first and the last step in the flight recorder of each process that has some."""
+def _parts(folder: Path) -> list[Path]:
+    """The flight recorder of each node."""
+    return sorted(path.parent for path in folder.glob("*/capture-*/manifest.json"))
+
+
+def _combined(
+    folder: Path, question: dict[str, object], problems: list[str]
+) -> CaptureManifest | None:
+    """The traces of all nodes as one capture; None if no node brought any."""
+    from pilotlight.capture.combine import NodePart, combine
+    from pilotlight.capture.manifest import is_capture, write_capture
+
+    traced = [part / TRACES for part in _parts(folder) if is_capture(part / TRACES)]
+    if not traced:
+        return None
+    try:
+        noted = json.loads((folder / _NODES_FILE).read_text())
+        parts = [
+            NodePart(path.parts[-3], path, noted["nodes"][path.parts[-3]]["offset_ns"])
+            for path in traced
+        ]
+        manifest = combine(parts, folder, noted.get("same_steps"), question, problems)
+        write_capture(folder, manifest)
+    except (OSError, ValueError, KeyError, TypeError, FormatError) as error:
+        problems.append(f"{folder / _NODES_FILE}: the nodes cannot be put together ({error})")
+        return None
+    return manifest
+
+
+def _recorded_steps(folder: Path) -> list[int] | None:
+    """The first and the last step that the flight recorders of all processes have."""
     from pilotlight.capture.examine import recorded_steps
 
-    try:
-        processes = recorded_steps(part).values()
-    except (PilotlightError, OSError):
-        return []
-    return [
-        (min(one.number for one in steps), max(one.number for one in steps)) for steps in processes
-    ]
-
-
-def _step_lines(steps: dict[str, Any]) -> list[str]:
-    lines = []
-    if "same_steps" in steps:
-        by_span = Counter(tuple(span) for span in steps["steps"].values())
-        lines += [f"{count} traces of steps {a} to {b}" for (a, b), count in by_span.items()]
-        lines.append(SAME[steps["same_steps"]])
-    if steps.get("recorded_steps"):
-        first, last = steps["recorded_steps"]
-        lines.append(f"all flight recorders have steps {first} to {last}")
-    return lines
+    firsts, lasts = [], []
+    for part in _parts(folder):
+        try:
+            processes = recorded_steps(part).values()
+        except (PilotlightError, OSError):
+            continue
+        firsts += [min(step.number for step in steps) for steps in processes]
+        lasts += [max(step.number for step in steps) for steps in processes]
+    return [max(firsts), min(lasts)] if firsts and max(firsts) <= min(lasts) else None
 
 
 def _unpacked(archive: Path, folder: Path) -> list[str]:

@@ -26,6 +26,7 @@ _PLAIN = re.compile(r"[^A-Za-z0-9_.-]")
 _DAY_NS = 86_400 * 10**9
 _USER_GAP_S = 5.0
 _ARCHIVE = ".tar.zst"
+NODES_FILE = "nodes.json"
 
 
 @dataclass
@@ -389,7 +390,7 @@ class CaptureDesk:
 
 def _note(folder: Path, capture: Capture, agent: str, facts: Mapping[str, object]) -> None:
     """What a reader needs to put the nodes on one time line."""
-    path = folder / "capture.json"
+    path = folder / NODES_FILE
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):

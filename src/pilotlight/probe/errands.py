@@ -132,6 +132,7 @@ def _facts(errand: Mapping[str, Any]) -> Answer:
     torch = sys.modules.get("torch")
     if torch is not None:
         facts["torch"] = str(getattr(torch, "__version__", ""))
+        facts["asks_daemon"] = "KINETO_USE_DAEMON" in os.environ
         profiler = sys.modules.get("torch.autograd.profiler")
         tracker = getattr(profiler, "KinetoStepTracker", None)
         if tracker is not None:
