@@ -1,4 +1,4 @@
-"""The agent's way to a collector: every 10 s a batch, first to the outbox, then on its way."""
+"""The agent's way to a collector: now and then a batch, to the outbox, then on its way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pilotlight.agent.shipment import Batchful, JobShipment
 from pilotlight.agent.stalled import Ask
 from pilotlight.agent.unsent import Unsent
 from pilotlight.recording.manifest import ClockPair
-from pilotlight.recording.schema import WINDOW_NS
 from pilotlight.ship.envelope import Value, seal
 from pilotlight.ship.outbox import Outbox
 from pilotlight.ship.requests import Requests
@@ -49,7 +48,8 @@ class Shipping:
         self._shipments: dict[str, JobShipment] = {}
         self._told: set[int] = set()
         self._told_since_ns = now_ns
-        self._due_ns = now_ns + WINDOW_NS
+        self._batch_ns = int(target.batch_s * 1e9)
+        self._due_ns = now_ns + self._batch_ns
         self._idle_due_ns = now_ns
         self._counted: dict[tuple[str, str], int] = {}
         self._known_lost = 0
@@ -96,7 +96,7 @@ class Shipping:
         open_jobs = list(jobs)
         if now_ns < (self._due_ns if open_jobs else self._idle_due_ns):
             return
-        self._due_ns = now_ns + WINDOW_NS
+        self._due_ns = now_ns + self._batch_ns
         self._idle_due_ns = now_ns + _IDLE_NS
         self._seal([(job, False) for job in open_jobs], clock, governor, now_ns)
 

@@ -383,10 +383,6 @@ class NodeCapture:
         if target.file is not None and target.file.is_symlink():
             return "refused: it put a link where its trace should be"
         poller = self._node.poller(target.pid)
-        if target.state == WAITING and isinstance(self.window, Steps) and target.progress:
-            first, steps = self.window.first, target.progress.last_steps
-            if steps >= first:
-                return f"step {first} is past: it had done {steps} before it asked for requests"
         if target.state == WAITING and now_ns - self._handed_out_ns > _POLL_PATIENCE_NS:
             silent_ns = now_ns - poller.polled_ns if poller else now_ns - self._handed_out_ns
             if silent_ns > _POLL_PATIENCE_NS:
@@ -395,6 +391,9 @@ class NodeCapture:
                 return "busy: a trace is running in it already"
         if isinstance(self.window, Steps) and target.progress is not None:
             steps = target.progress.last_steps
+            is_free = poller is None or poller.accepts
+            if target.state == WAITING and is_free and steps >= self.window.first:
+                return f"step {self.window.first} is past: it had done {steps} before it polled"
         elif target.how == XSPACE and target.recorded_last is not None and not target.is_enough:
             steps = target.recorded_last
         else:

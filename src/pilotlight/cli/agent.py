@@ -59,6 +59,11 @@ class Agent:
         parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
         parser.add_argument("--client-certificate", metavar="FILE", help="with --client-key")
         parser.add_argument("--client-key", metavar="FILE")
+        parser.add_argument(
+            "--batch-seconds",
+            metavar="S",
+            help="how often a batch is sent, 1 to 300 (PILOTLIGHT_BATCH_SECONDS, else 10)",
+        )
         parser.add_argument("--cluster", help="name of the cluster that this node belongs to")
         parser.add_argument("--json", action="store_true", help="say where it listens as JSON")
 

@@ -12,6 +12,7 @@ from pilotlight.errors import UsageError
 from pilotlight.recording.places import recordings_root
 
 SPOOL_BYTES = 256 << 20
+BATCH_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Target:
     key: Path | None = None
     cluster: str = ""
     spool_bytes: int = SPOOL_BYTES
+    batch_s: float = BATCH_S
+    """How often a batch is made; sums stay those of 10 s, a part of them in each batch."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -35,6 +38,8 @@ class Target:
             raise UsageError("a collector's address has no password; use --token-file")
         if (self.certificate is None) != (self.key is None):
             raise UsageError("--client-certificate and --client-key belong together")
+        if not 1 <= self.batch_s <= 300:
+            raise UsageError(f"--batch-seconds: {self.batch_s:g} is not 1 to 300 seconds")
 
     @property
     def is_secure(self) -> bool:
@@ -92,4 +97,12 @@ def target_of(
         certificate=path("client_certificate"),
         key=path("client_key"),
         cluster=value("cluster") or "",
+        batch_s=_seconds(value("batch_seconds")),
     )
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else BATCH_S
+    except ValueError:
+        raise UsageError(f"--batch-seconds: {text!r:.40} is no number") from None
