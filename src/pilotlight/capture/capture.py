@@ -64,6 +64,7 @@ class NodeCapture:
         self._uid = uid
         self._node = node
         self._began_ns = now_ns
+        self._measuring_ns = now_ns
         self._followed_ns = now_ns
         self._agree_until_ns = 0
         self._handed_out_ns = now_ns
@@ -99,6 +100,10 @@ class NodeCapture:
         if self.phase != AGREEING:
             return
         self.phase = RUNNING
+        for target in self.targets:
+            steps = target.progress.last_steps if target.progress is not None else 0
+            if first_step is not None and steps >= first_step:
+                target.fail(f"the nodes agreed on step {first_step}: it has done {steps} already")
         asked = [target for target in self.targets if not target.has_ended]
         window = (
             self._span(asked, start_ns - time.time_ns())
@@ -155,8 +160,12 @@ class NodeCapture:
         self._ask_again(now_ns)
         elapsed_ns = now_ns - self._began_ns
         if elapsed_ns < _FIRST_POLL_NS and any(map(self._polls_soon, self.targets)):
+            # How fast it steps is measured after that: the first steps are slow.
+            self._measuring_ns = now_ns
+            for target in self.targets:
+                target.progress = None
             return False
-        if elapsed_ns >= _MEASURE_NS:
+        if now_ns - self._measuring_ns >= _MEASURE_NS:
             return True
         ranks = [t for t in self.targets if t.candidate.said_role == plan.RANK] or self.targets
         return all(
@@ -220,7 +229,7 @@ class NodeCapture:
     def _plan(self, asked: list[Target], now_ns: int) -> None:
         seen_ns = [t.progress.step_ns() if t.progress is not None else None for t in asked]
         known_ns = [self._node.step_ns(target.pid) for target in asked]
-        elapsed_ns = now_ns - self._began_ns
+        elapsed_ns = now_ns - self._measuring_ns
         for target, step_ns in zip(
             asked, plan.step_times(seen_ns, known_ns, elapsed_ns), strict=True
         ):
@@ -391,9 +400,6 @@ class NodeCapture:
                 return "busy: a trace is running in it already"
         if isinstance(self.window, Steps) and target.progress is not None:
             steps = target.progress.last_steps
-            is_free = poller is None or poller.accepts
-            if target.state == WAITING and is_free and steps >= self.window.first:
-                return f"step {self.window.first} is past: it had done {steps} before it polled"
         elif target.how == XSPACE and target.recorded_last is not None and not target.is_enough:
             steps = target.recorded_last
         else:
