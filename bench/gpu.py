@@ -208,10 +208,9 @@ def everything_at_once(work: Path) -> list[Bar]:
 
 def storms(work: Path, rates: Sequence[int], seconds: float) -> list[Bar]:
     bars = []
-    for rate in rates:
-        out, folder = run_job(
-            work, f"storm-{rate}", [str(BUILD / "storm"), str(rate), f"{seconds:g}", "1", "300"]
-        )
+    for turn, rate in enumerate(rates):
+        command = [str(BUILD / "storm"), str(rate), f"{seconds:g}", "1", "300"]
+        out, folder = run_job(work, f"storm-{turn}", command)
         truth = json.loads(out)
         gpu = gpu_report(folder)
         total = sum(row["total_ns"] for row in gpu["work"] if row["kind"] == "kernel")

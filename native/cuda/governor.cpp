@@ -36,6 +36,13 @@ double t_of(uint32_t freedom) noexcept {
   return freedom <= 30 ? kTable[freedom] : 1.96 + 2.4 / freedom;
 }
 
+// Of the variance of an on window's mean less that of the two off windows around it: what one of
+// these has in common with the next on window's. A sixth where all have as many steps.
+double shared_ratio(uint32_t on_steps, uint32_t off_steps) noexcept {
+  double on = 1.0 / std::max(on_steps, 1u), off = 1.0 / std::max(off_steps, 1u);
+  return off / 4 / (on + off / 2);
+}
+
 }  // namespace
 
 double typical(double* values, uint32_t count) noexcept {
@@ -56,8 +63,9 @@ Governor::Governor(const GovernorSettings& settings) noexcept
            static_cast<int64_t>((1 - kFirstDuty) * period), 0};
 }
 
-void Governor::compare(double on_ns, double off_ns) noexcept {
+void Governor::compare(double on_ns, double off_ns, double shared) noexcept {
   ratios_[compared_ % kKept] = on_ns / off_ns - 1;
+  shared_[compared_ % kKept] = shared;
   compared_++;
   estimate();
 }
@@ -77,16 +85,17 @@ void Governor::estimate() noexcept {
   for (uint32_t i = cut; i < n - cut; i++) mean += sorted[i] / kept;
   auto cut_to_middle = [&](uint32_t i) { return std::clamp(ratios_[i], least, most); };
   for (uint32_t i = 0; i < n; i++) center += cut_to_middle(i) / n;
-  // Neighbours share an off window, so they go together, by a sixth where both groups vary alike;
-  // what that hides is added back.
-  double squares = 0, together = 0;
+  // Neighbours share an off window, so they go together: at least as much as its steps, by their
+  // number, have part in the variance. What that hides is added back.
+  double squares = 0, together = 0, shared = 0;
   for (uint32_t i = 0; i < n; i++) {
     double deviation = cut_to_middle(i) - center;
     squares += deviation * deviation;
+    shared += shared_[i] / n;
     bool is_first = i == (compared_ > kKept ? compared_ % kKept : 0);
     if (!is_first) together += deviation * (cut_to_middle((i + kKept - 1) % kKept) - center);
   }
-  double spread = squares + 2 * std::max(together, squares / 6);
+  double spread = squares + 2 * std::max(together, squares * shared);
   double error = std::sqrt(spread / (static_cast<double>(kept) * (kept - 1)));
   overhead_.ratio = mean;
   overhead_.low = mean - t_of(kept - 1) * error;
@@ -114,6 +123,7 @@ void Governor::observe(const WindowFacts& window) noexcept {
   double steps_ns = window.steps > 0 ? window.step_ns : 0;
   if (on) {
     on_ns_ = steps_ns;
+    on_steps_ = window.steps;
     call_on_ns_ = window.call_ns;
     calls_on_ = window.calls;
     cupti_ratio_ = (cupti_ratio_ + static_cast<double>(window.cupti_cost_ns) / duration) / 2;
@@ -127,13 +137,14 @@ void Governor::observe(const WindowFacts& window) noexcept {
     has_record_ns_ = true;
   }
   // Where there is a quiet window it is the control group.
-  if (window.kind == WindowKind::kQuiet || plan_.quiet_ns == 0) end_cycle(steps_ns);
+  if (window.kind == WindowKind::kQuiet || plan_.quiet_ns == 0) end_cycle(steps_ns, window.steps);
 }
 
-void Governor::end_cycle(double off_ns) noexcept {
+void Governor::end_cycle(double off_ns, uint32_t off_steps) noexcept {
   // An on window stands between two off windows: what drifts slowly cancels out.
   if (on_ns_ > 0 && off_ns > 0) {
-    compare(on_ns_, off_before_ns_ > 0 ? (off_ns + off_before_ns_) / 2 : off_ns);
+    compare(on_ns_, off_before_ns_ > 0 ? (off_ns + off_before_ns_) / 2 : off_ns,
+            shared_ratio(on_steps_, off_steps));
   }
   off_before_ns_ = off_ns;
   on_ns_ = 0;

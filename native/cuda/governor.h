@@ -65,8 +65,8 @@ class Governor {
 
  private:
   static constexpr uint32_t kKept = 64;
-  void end_cycle(double off_ns) noexcept;
-  void compare(double on_ns, double off_ns) noexcept;
+  void end_cycle(double off_ns, uint32_t off_steps) noexcept;
+  void compare(double on_ns, double off_ns, double shared) noexcept;
   void estimate() noexcept;
   void decide() noexcept;
   double record_ratio() const noexcept;
@@ -75,9 +75,12 @@ class Governor {
   Plan plan_;
   Overhead overhead_ = {};
   double ratios_[kKept] = {};
+  double shared_[kKept] =
+      {};  // of each ratio's variance, with its neighbour: the off window's part
   uint32_t compared_ = 0;
   double off_before_ns_ = 0;  // typical step of the last off window
   double on_ns_ = 0;          // and of the on window since
+  uint32_t on_steps_ = 0;
   double step_ns_ = 0;
   double launch_ratio_ = 0;
   double launches_per_ns_ = 0;  // in on windows
