@@ -27,6 +27,7 @@ def decode(graph):
 graph = capture()
 for _ in range({launches}):
     decode(graph)
+    time.sleep({pause_s})
 """
 
 
@@ -42,7 +43,7 @@ def _paths(done: GpuJob, name: str) -> set[str]:
 def test_kernels_of_a_graph_lead_to_the_code_that_captured_them(
     gpu_job: RunGpuJob, version: int
 ) -> None:
-    done = gpu_job(_GRAPH.format(launches=40), cupti=version)
+    done = gpu_job(_GRAPH.format(launches=40, pause_s=0), cupti=version)
     found = done.rows("activities")
     assert (found["attention"], found["mlp"]) == (120, 80)
     assert {"capture", "capture_attention"} <= _paths(done, "attention")
@@ -55,14 +56,14 @@ def test_kernels_of_a_graph_lead_to_the_code_that_captured_them(
 def test_a_graph_is_timed_as_a_whole_whatever_the_windows(
     gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
 ) -> None:
-    done = gpu_job(
-        _GRAPH.format(launches=3000), PILOTLIGHT_GPU="auto", PILOTLIGHT_GPU_PERIOD="0.05"
-    )
+    # So few that a ring has room for all of them: none of the launches is lost.
+    program = _GRAPH.format(launches=1000, pause_s=0.001)
+    done = gpu_job(program, PILOTLIGHT_GPU="auto", PILOTLIGHT_GPU_PERIOD="0.05")
     report = pilotlight_cli("report", "--json", str(done.folder))
     work = {row["kind"]: row for row in json.loads(report.stdout)["gpu"]["work"]}
     graph = work["graph"]
     # In every eighth on window its nodes are shown instead.
-    assert 1500 < graph["seen"] <= 3000
-    # The missing are added from a handful of windows, whose lengths a busy machine bends.
-    assert graph["total_count"] == pytest.approx(3000, rel=0.15)
+    assert 500 < graph["seen"] <= 1000
+    # Every launch was heard, so the missing are known, whatever a busy machine does to windows.
+    assert graph["total_count"] == pytest.approx(1000)
     assert graph["median_ns"] == pytest.approx(120_000, rel=0.01)

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotlight.recording.columns import Columns
+from pilotlight.recording.columns import Array, Columns
 from pilotlight.recording.gpu_windows import GpuWindows, Kept, weights
+from pilotlight.recording.schema import ActivityKind
 
 _MS = 1_000_000
 
@@ -53,9 +54,44 @@ def test_lost_records_count_where_every_launch_was_heard() -> None:
     windows, activities, launched = storm(0)
     heard_always = GpuWindows(0, windows.start_ns, np.tile([1, 0], 10), windows.end_ns)
     some = activities.where(np.arange(activities.rows) % 1000 < 700)
-    launches = Columns(launched, {"kind": np.ones(launched, np.uint8)}, {})
+    rows = {"kind": np.ones(launched, np.uint8), "start_ns": np.arange(launched) * 10_000}
+    launches = Columns(launched, rows, {})
     lost = Kept(some.rows, activities.rows - some.rows)
     assert weights(heard_always, some, launches, lost).sum() == pytest.approx(launched)
+
+
+def graphs(launched_ns: Array) -> tuple[GpuWindows, Columns, Columns]:
+    """Of 8 s the sixth shows nodes, one a graph, the others graphs as a whole; all are heard."""
+    values = np.array([1, 1, 1, 1, 1, 2, 1, 1])
+    windows = GpuWindows(0, np.arange(8) * 1000 * _MS, values, 8000 * _MS)
+    is_node = windows.has_nodes(launched_ns)
+    rows = {
+        "kind": np.where(is_node, ActivityKind.KERNEL, ActivityKind.GRAPH).astype(np.uint8),
+        "detail": np.ones(launched_ns.size, np.uint64),
+        "correlation": np.arange(launched_ns.size, dtype=np.uint64) + 1,
+        "start_ns": launched_ns,
+    }
+    heard = {"kind": np.full(launched_ns.size, ActivityKind.GRAPH), "start_ns": launched_ns}
+    return windows, Columns(launched_ns.size, rows, {}), Columns(launched_ns.size, heard, {})
+
+
+def test_graphs_are_counted_by_their_launches_however_unsteady_these_are() -> None:
+    # Most of them in the second that shows nodes.
+    launched_ns = np.concatenate([np.arange(100) * 80, 5000 + np.arange(300)]) * _MS
+    windows, activities, launches = graphs(launched_ns)
+    of_each = weights(windows, activities, launches)
+    is_graph = activities["kind"] == ActivityKind.GRAPH
+    assert of_each[is_graph].sum() == pytest.approx(400)
+    assert of_each[~is_graph].sum() == pytest.approx(400)
+
+
+def test_without_launches_the_share_of_time_counts_for_graphs() -> None:
+    windows, activities, launches = graphs(np.arange(800) * 10 * _MS)
+    none = launches.where(np.zeros(launches.rows, bool))
+    of_each = weights(windows, activities, none)
+    is_graph = activities["kind"] == ActivityKind.GRAPH
+    assert of_each[is_graph].sum() == pytest.approx(800)
+    assert of_each[~is_graph].sum() == pytest.approx(800)
 
 
 @given(st.integers(0, 9 * _MS))

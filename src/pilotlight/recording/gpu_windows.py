@@ -59,8 +59,15 @@ class GpuWindows:
 
     def has_records(self, times_ns: Array) -> Array:
         """Whether device records were on at each time."""
+        return self._collects(times_ns, _RECORDS)
+
+    def has_nodes(self, times_ns: Array) -> Array:
+        """Whether the nodes of graphs were shown at each time."""
+        return self._collects(times_ns, _NODES)
+
+    def _collects(self, times_ns: Array, least: int) -> Array:
         place = np.searchsorted(self.start_ns, times_ns, side="right") - 1
-        on: Array = (place >= 0) & (self.values[np.maximum(place, 0)] >= _RECORDS)
+        on: Array = (place >= 0) & (self.values[np.maximum(place, 0)] >= least)
         return on & (times_ns < self.end_ns)
 
     def on_intervals(self) -> tuple[Array, Array]:
@@ -125,6 +132,7 @@ def weights(
     Graphs are timed as a whole in all windows but those that show their nodes; nodes in those
     alone; everything else whenever device records are on. Where most launches were heard, their
     number counts instead of the share of time; what was lost is then among what is missing already.
+    Of graphs, it does where launches were heard for longer than graphs were timed.
     """
     watched = windows.watched_ns
     is_graph = activities["kind"] == ActivityKind.GRAPH
@@ -142,6 +150,13 @@ def weights(
         result[:] = _by_calls(windows, activities, records.lost, by_time)
     result[is_graph] = _ratio(watched, watched - windows.nodes_ns) * records.factor
     result[is_node] = _ratio(watched, windows.nodes_ns) * records.factor
+    launched_ns = launches.where(launches["kind"] == ActivityKind.GRAPH)["start_ns"]
+    if launched_ns.size and windows.launches_ns >= watched - windows.nodes_ns:
+        launched = launched_ns.size * _ratio(watched, windows.launches_ns)
+        result[is_graph] = max(1.0, launched / max(int(is_graph.sum()), 1))
+        with_nodes = int(windows.has_nodes(launched_ns).sum())
+        if with_nodes:
+            result[is_node] = launched / with_nodes * records.factor
     return result
 
 
