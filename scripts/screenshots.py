@@ -29,7 +29,7 @@ from pilotlight.web.viewer import bound_socket, viewer_app
 ROOT = Path(__file__).resolve().parent.parent
 SCREENS = ROOT / "docs" / "screens"
 REAL = ROOT.parent / "shared" / "data" / "kineto" / "qwen_h100.json.gz"
-MOST_BYTES = 200_000
+MOST_BYTES = 300_000
 
 
 def main() -> int:
@@ -38,7 +38,7 @@ def main() -> int:
         print("node and chromium are needed to take pictures: nothing done")
         return 0
     SCREENS.mkdir(exist_ok=True)
-    fleet = _module(ROOT / "tests" / "web" / "fleet.py")
+    fleet = _module(ROOT / "scripts" / "showcase.py")
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pilotlight-screens-"))
         collector = stack.enter_context(fleet.filled_collector(Path(folder) / "store"))

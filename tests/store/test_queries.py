@@ -243,6 +243,37 @@ def test_a_map_of_nothing_is_empty_and_a_wrong_one_is_refused(reader: Reader) ->
             queries.step_map(reader, "train-7b", 0, *wrong)
 
 
+def test_costs_are_those_of_the_process_with_the_most(filled: Store) -> None:
+    now_ns = time.time_ns()
+    row = {"tenant": "dear", "agent": "a", "job": "j", "tier": "records", "seen_ns": now_ns}
+    row |= {"launches_ratio": 1.0, "spent_ratio": 0.004, "rate_hz": 100.0}
+    nan = float("nan")
+    filled.insert_rows(
+        "costs",
+        [
+            {**row, "rank": rank, "process": rank, "records_ratio": part, "sampler_ratio": own,
+             "overhead_low": low, "overhead_high": high}
+            for rank, part, own, low, high in (
+                (0, 0.1, 0.005, 0.001, 0.003),
+                (1, 0.3, nan, 0.002, 0.006),
+                (2, 0.2, 0.004, nan, nan),
+            )
+        ],
+    )  # fmt: skip
+    filled.insert_rows("costs", [{**row, "rank": 9, "process": 9, "seen_ns": now_ns - 10**12}])
+    budget = {"cpu_ceiling_ratio": 0.02, "memory_ceiling_bytes": 1 << 27, "level": 2}
+    filled.insert_rows("budgets", [{"tenant": "dear", "agent": "a", "seen_ns": now_ns, **budget}])
+    (found,) = queries.agent_costs(Reader(filled, "dear", now_ns))
+    assert (found.cpu_ceiling_ratio, found.memory_ceiling_bytes, found.level) == (0.02, 1 << 27, 2)
+    cost = found.cost
+    assert (cost.processes, cost.measured, cost.tiers) == (3, 2, ("records",))
+    assert (cost.overhead_low, cost.overhead_high) == (0.002, 0.006)
+    assert (cost.sampler_ratio, cost.records_ratio) == pytest.approx((0.005, 0.2))
+    assert queries.job_cost(Reader(filled, "dear", now_ns), "j") == cost
+    nothing = queries.job_cost(Reader(filled, "dear", now_ns), "other")
+    assert (nothing.processes, nothing.overhead_high) == (0, None)
+
+
 def test_a_trend_has_the_means_and_the_parts_of_the_steps(reader: Reader) -> None:
     (trend,) = queries.trends(reader, hour(), 24).values()
     (raw,) = reader.select(

@@ -17,7 +17,8 @@ from pilotlight.web.captured import read_capture
 
 
 def test_a_capture_opens_as_a_trace(tmp_path: Path) -> None:
-    found = read_capture([brought(tmp_path / "a", 0)])
+    found, stalls = read_capture([brought(tmp_path / "a", 0)])
+    assert stalls == []
     (trace,) = found.job.traces
     assert len(trace.spans) == 6 and len(trace.steps) == 6
     assert "forward" in trace.names

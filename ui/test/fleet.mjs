@@ -49,13 +49,16 @@ export default async function ({ address, options, open, accessible, everyView, 
   await told.goto(`${address}#/job/llama-8b-sft/flame?weight=device&q=flash_bwd`);
   await told.getByText(/found in \d+.*% of the time/).waitFor();
   await told.goto(`${address}#/job/llama-8b-sft/roofline`);
-  await told.getByText(/rank 0.*on node0000/).waitFor();
+  await told.getByText(/rank \d.*on node000\d, gpu \d/).waitFor();
   await told.getByText(/no shapes/).waitFor();
   await told.goto(`${address}#/job/llama-8b-sft`);
   await told.getByRole("img", { name: /data loading .*forward .*backward .*optimizer/ }).waitFor();
   await told.goto(`${address}#/agents`);
   await told.getByRole("cell", { name: /ptrace_scope is 2/ }).first().waitFor();
   await told.getByRole("cell", { name: "1 limited" }).first().waitFor();
+  await told.getByRole("heading", { level: 1, name: /slow a process by 0\.\d+.% to 0\.\d+.% at most/ }).waitFor();
+  await told.getByRole("cell", { name: /kernels 1\d\.\d.%, launches 100.% of the time/ }).first().waitFor();
+  await told.getByRole("cell", { name: /% of 2\.00.%/ }).first().waitFor();
   await told.context().close();
 
   const sized = await open();

@@ -4,7 +4,7 @@ import { chromium } from "playwright-core";
 const [collector, viewer, folder] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: process.env.PILOTLIGHT_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
 const PICTURES = [
-  ["fleet", collector, "#/"], ["job", collector, "#/job/llama-8b-sft"], ["compare", collector, "#/compare?before=llama-8b-sft&after=llama-8b-sft"],
+  ["fleet", collector, "#/?since=1h"], ["job", collector, "#/job/llama-8b-sft"], ["compare", collector, "#/compare?before=llama-8b-sft&after=llama-8b-sft"],
   ["job-flame", collector, "#/job/llama-8b-sft/flame"], ["job-roofline", collector, "#/job/llama-8b-sft/roofline"], ["captures", collector, "#/captures"], ["agents", collector, "#/agents", "dark"],
   ["trace", viewer, "#/trace/0"], ["timeline", viewer, "#/trace/0/timeline?open=5"], ["flame", viewer, "#/trace/0/flame?rank=5"], ["roofline", viewer, "#/trace/1/roofline"],
 ];

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pilotlight.agent.cost import Meter
 from pilotlight.agent.job import Job
 from pilotlight.agent.launched import OTHER, Launched
 from pilotlight.agent.parts import StepParts
@@ -72,6 +73,11 @@ class ProcessShipment:
         self.ended_ns = 0
         self.how = ""
         self._dropped = 0
+        self._meter = Meter()
+
+    def cost(self) -> dict[str, object]:
+        """What it costs its process now; empty after its end."""
+        return {} if self.ended_ns else self._meter.read(self.process.reader.live())
 
     @property
     def dropped(self) -> int:

@@ -29,6 +29,8 @@ _IDLE_NS = 60_000_000_000
 _TOLD_AGAIN_NS = 3_600_000_000_000
 _MOST_TOLD = 50_000
 _MOST_STEPS = 20_000
+DROPPED = "records dropped by probes"
+_COST_BATCHES = 6
 _ALL_NS = 1 << 62
 
 
@@ -149,7 +151,11 @@ class Shipping:
         for job, is_over in jobs:
             shipment = self._shipments.setdefault(job.name, JobShipment(job))
             made = shipment.take(_ALL_NS if is_over else now_ns, to_realtime_ns)
-            _join(tables, made, add_places(places, shipment, to_realtime_ns))
+            chosen = add_places(places, shipment, to_realtime_ns)
+            if self._tells_cost:
+                for index, place in chosen.items():
+                    places[place]["cost"] = shipment.processes[index].cost()
+            _join(tables, made, chosen)
             texts.update(made.texts)
             when_ns = now_ns + to_realtime_ns
             facts.append(job_facts(shipment, is_over, when_ns, self.devices.gpus))
@@ -164,6 +170,11 @@ class Shipping:
         self._put(places, facts, losses, tables, governor, now_ns + to_realtime_ns)
         self._unsent.note([job.name for job, _ in jobs], now_ns + to_realtime_ns)
 
+    @property
+    def _tells_cost(self) -> bool:
+        """In every sixth batch, once a minute, the first included."""
+        return self._sequence % _COST_BATCHES == 0
+
     def _put(
         self,
         places: list[dict[str, object]],
@@ -173,14 +184,13 @@ class Shipping:
         governor: Governor,
         realtime_ns: int,
     ) -> None:
-        self._sequence += 1
         lost = self.outbox.lost
         header = {
             "protocol": list(PROTOCOL),
             "agent": self.agent,
             "epoch": self._epoch,
-            "sequence": self._sequence,
-            "lowest": self.outbox.lowest(self._epoch, self._sequence),
+            "sequence": self._sequence + 1,
+            "lowest": self.outbox.lowest(self._epoch, self._sequence + 1),
             "cluster": self._target.cluster,
             "node": self._node,
             "version": __version__,
@@ -195,16 +205,23 @@ class Shipping:
                 "spool_bytes": self.outbox.size_bytes,
                 "batches_lost": lost.batches,
                 "rows_lost": lost.rows,
+                "records_dropped": self._records_dropped(),
                 "gpus": self.devices.gpus,
+                **(budget(governor) if self._tells_cost else {}),
                 **self._checked(),
             },
         }
+        self._sequence += 1
         rows = sum(map(len, tables.values()))
         try:
             self.outbox.put(self._epoch, self._sequence, rows, seal(header, tables))
         except OSError as error:
             self._note(f"outbox: {error.strerror or error}")
         self.sender.wake()
+
+    def _records_dropped(self) -> int:
+        """By the probes of all jobs since this agent began."""
+        return sum(count for (_, what), count in self._counted.items() if what == DROPPED)
 
     def _checked(self) -> dict[str, object]:
         """What the doctor says is sent when it was asked anew; the collector keeps the latest."""
@@ -226,8 +243,7 @@ class Shipping:
         """What is new since the last batch."""
         recorder = job.recorder
         counts = {
-            "records dropped by probes": job.ended_dropped
-            + sum(process.dropped for process in job.processes.values()),
+            DROPPED: job.ended_dropped + sum(process.dropped for process in job.processes.values()),
             "rows dropped by the recorder": recorder.rows_dropped + recorder.windows.rows_dropped,
             "intervals beyond the agent's memory": sum(
                 one.parts.left_out for one in shipment.processes.values()
@@ -247,6 +263,14 @@ class Shipping:
     def _note(self, problem: str) -> None:
         if len(self.problems) < 32 or problem in self.problems:
             self.problems[problem] = self.problems.get(problem, 0) + 1
+
+
+def budget(governor: Governor) -> dict[str, object]:
+    return {
+        "cpu_ceiling_ratio": governor.cpu_ceiling_ratio,
+        "memory_ceiling_bytes": governor.memory_ceiling_bytes,
+        "level": governor.level,
+    }
 
 
 def _join(tables: dict[str, list[list[Value]]], made: Batchful, places: Mapping[int, int]) -> None:

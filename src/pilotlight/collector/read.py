@@ -213,6 +213,13 @@ QUESTIONS = (
         lambda reader, r: queries.agents(reader, _limit(r, 2000)),
     ),
     Question(
+        "/v1/costs",
+        "what collecting costs now on each agent's processes, and the agent's budget",
+        ("limit",),
+        list[queries.AgentCost],
+        lambda reader, r: queries.agent_costs(reader, _limit(r, 5000)),
+    ),
+    Question(
         "/v1/doctor",
         "what the doctor says of the agents' nodes, the worst first",
         ("limit",),

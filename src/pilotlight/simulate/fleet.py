@@ -42,6 +42,7 @@ _DOCTOR = (
     ("counters: nvml", "ok", "NVIDIA H100 80GB HBM3, driver 580.65", ""),
     ("clock", "ok", "tsc: about 10 ns a timestamp", ""),
 )
+_BUDGET = {"cpu_ceiling_ratio": 0.02, "memory_ceiling_bytes": 128 << 20, "level": 0}
 _DOCTOR_LIMITED = (
     "stacks of a hung process",
     "limited",
@@ -151,6 +152,7 @@ class SimulatedAgent:
             "facts": {
                 "cpu_ratio": 0.004,
                 "rss_bytes": 60 << 20,
+                **(_BUDGET if self._tells_cost else {}),
                 "gpus": ["NVIDIA H100 80GB HBM3"] * job.ranks_per_node,
                 **self._doctor(),
             },
@@ -180,6 +182,7 @@ class SimulatedAgent:
             "started_ns": self.started_ns,
             "step": step,
             "read": 1000,
+            "cost": _cost(self.job.seed, first + place, now_ns) if self._tells_cost else {},
         }
 
     def _facts(self, state: str, now_ns: int) -> dict[str, object]:
@@ -194,6 +197,10 @@ class SimulatedAgent:
             "command": self.job.command,
             "facts": {"torch": self.job.torch, "cuda": "13.0"},
         }
+
+    @property
+    def _tells_cost(self) -> bool:
+        return self.sequence % 6 == 1
 
     def _doctor(self) -> dict[str, object]:
         """As a real agent it tells once, and again after an hour; on the last node one check is not
@@ -355,6 +362,22 @@ def _counters(
         [place, place, time_ns, name, 10, 10 * value, value, value, value]
         for name, value in values.items()
     ]
+
+
+def _cost(seed: int, rank: int, now_ns: int) -> dict[str, object]:
+    """As a provider tells it that records a sixth of the time within its ceiling of 1 %."""
+    own = random.Random(hash((seed, rank, now_ns)))
+    low = 0.001 + 0.001 * own.random()
+    return {
+        "sampler_ratio": 0.004 + 0.001 * own.random(),
+        "rate_hz": 100.0,
+        "tier": "records",
+        "launches_ratio": 1.0,
+        "records_ratio": 0.16 + 0.02 * own.random(),
+        "spent_ratio": 0.005,
+        "overhead_low": low,
+        "overhead_high": low + 0.003,
+    }
 
 
 def _waits(job: FleetJob, rank: int, now_ns: int) -> dict[str, object]:

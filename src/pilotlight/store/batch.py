@@ -33,6 +33,23 @@ OLDEST_NS = 35 * 86_400 * 10**9
 AHEAD_NS = 3_600 * 10**9
 
 
+Ratio = Annotated[float, Meta(ge=-1e6, le=1e6)]
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What collecting costs a process now, by its own meters. None: not known. `sampler_ratio` is
+    of a core, the others are of time; the overhead is an interval."""
+
+    sampler_ratio: Ratio | None = None
+    rate_hz: Ratio | None = None
+    tier: Label = ""
+    launches_ratio: Ratio | None = None
+    records_ratio: Ratio | None = None
+    spent_ratio: Ratio | None = None
+    overhead_low: Ratio | None = None
+    overhead_high: Ratio | None = None
+
+
 class Place(msgspec.Struct, frozen=True):
     """A process of a job on the agent's node; the node itself has no job."""
 
@@ -57,6 +74,7 @@ class Place(msgspec.Struct, frozen=True):
     read: Count = 0
     dropped: Count = 0
     cpu_ns: Count = 0
+    cost: Cost = Cost()
 
 
 class JobFacts(msgspec.Struct, frozen=True):
@@ -87,6 +105,9 @@ class DoctorCheck(msgspec.Struct, frozen=True):
 class AgentFacts(msgspec.Struct, frozen=True):
     cpu_ratio: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
     rss_bytes: Count = 0
+    cpu_ceiling_ratio: Ratio = 0.0
+    memory_ceiling_bytes: Count = 0
+    level: Small = 0
     spool_bytes: Count = 0
     batches_lost: Count = 0
     rows_lost: Count = 0

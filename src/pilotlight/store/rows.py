@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,13 @@ import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
 from pilotlight.ship.wire import PARTS
-from pilotlight.store.batch import Batch, DoctorCheck, corrected
+from pilotlight.store.batch import Batch, Cost, DoctorCheck, Place, corrected
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _TIME_COLUMN = {"steps": "start_ns"}
+_NO_COST = Cost()
 _LARGEST = np.int64(1 << 62)
 
 
@@ -119,6 +121,8 @@ def _described(batches: Sequence[Batch], losses: list[dict[str, object]]) -> dic
         "ranks": {},
         "agents": {},
         "doctor": {},
+        "budgets": {},
+        "costs": {},
         "names": {},
     }
     for batch in batches:
@@ -131,6 +135,8 @@ def _described(batches: Sequence[Batch], losses: list[dict[str, object]]) -> dic
         if batch.skipped:
             rows["losses"].append(_loss(batch, "tables of a newer agent", len(batch.skipped)))
         latest["agents"][batch.tenant, header.agent] = _agent(batch)
+        if header.facts.cpu_ceiling_ratio:
+            latest["budgets"][batch.tenant, header.agent] = _budget(batch)
         for check in header.facts.doctor:
             latest["doctor"][batch.tenant, header.agent, check.what] = _doctor(batch, check)
         for job in header.jobs:
@@ -140,6 +146,10 @@ def _described(batches: Sequence[Batch], losses: list[dict[str, object]]) -> dic
                 continue
             key = (batch.tenant, place.job, place.attempt, place.rank, header.node, place.process)
             latest["ranks"][key] = _rank(batch, place)
+            if place.cost != _NO_COST:
+                latest["costs"][batch.tenant, header.agent, place.job, place.process] = _cost(
+                    batch, place
+                )
         names = batch.tables.get("names")
         if names is not None:
             for id, kind, text in zip(
@@ -226,6 +236,33 @@ def _agent(batch: Batch) -> dict[str, object]:
         "rows_lost": facts.rows_lost,
         "records_dropped": facts.records_dropped,
         "gpus": list(facts.gpus),
+    }
+
+
+def _budget(batch: Batch) -> dict[str, object]:
+    facts = batch.header.facts
+    return {
+        "tenant": batch.tenant,
+        "agent": batch.header.agent,
+        "cpu_ceiling_ratio": facts.cpu_ceiling_ratio,
+        "memory_ceiling_bytes": facts.memory_ceiling_bytes,
+        "level": facts.level,
+        "seen_ns": batch.received_ns,
+    }
+
+
+def _cost(batch: Batch, place: Place) -> dict[str, object]:
+    cost = place.cost
+    values = {name: getattr(cost, name) for name in cost.__struct_fields__ if name != "tier"}
+    return {
+        "tenant": batch.tenant,
+        "agent": batch.header.agent,
+        "job": place.job,
+        "rank": place.rank,
+        "process": place.process,
+        "tier": cost.tier,
+        "seen_ns": batch.received_ns,
+        **{name: math.nan if value is None else value for name, value in values.items()},
     }
 
 

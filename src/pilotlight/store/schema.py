@@ -350,6 +350,33 @@ _LIST = (
         keep_days=30,
     ),
     StoredTable(
+        "budgets",
+        _columns(
+            "tenant id, agent id, cpu_ceiling_ratio f64, memory_ceiling_bytes count, level i32, "
+            "seen_ns time"
+        ),
+        ("tenant", "agent"),
+        engine="ReplacingMergeTree",
+        version="seen_ns",
+        time="seen_ns",
+        partition="",
+        keep_days=30,
+    ),
+    StoredTable(
+        "costs",
+        _columns(
+            "tenant id, agent id, job id, rank i32, process i32, tier id, sampler_ratio f64, "
+            "rate_hz f64, launches_ratio f64, records_ratio f64, spent_ratio f64, "
+            "overhead_low f64, overhead_high f64, seen_ns time"
+        ),
+        ("tenant", "agent", "job", "process"),
+        engine="ReplacingMergeTree",
+        version="seen_ns",
+        time="seen_ns",
+        partition="",
+        keep_days=7,
+    ),
+    StoredTable(
         "losses",
         _columns(f"{_WHO}, node id, agent id, time_ns time, what id, count count"),
         ("tenant", "job", "time_ns", "node", "what"),

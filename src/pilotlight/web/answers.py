@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pilotlight.store.queries import Attempt, CaptureRow, FindingRow, JobRow, RankRow, Waste
+from pilotlight.store.queries import Attempt, CaptureRow, Cost, FindingRow, JobRow, RankRow, Waste
 
 
 class Row(Struct, frozen=True):
@@ -92,6 +92,24 @@ class Kernel(Struct, frozen=True):
     median_ns: int
 
 
+class StallReason(Struct, frozen=True):
+    """`words` is the hardware's name of it in plain words."""
+
+    reason: str
+    words: str
+    samples: int
+    ratio: float
+
+
+class KernelStalls(Struct, frozen=True):
+    """Why a kernel did not go on, by PC samples; `ratio` of all samples of the capture."""
+
+    name: str
+    samples: int
+    ratio: float
+    reasons: list[StallReason]
+
+
 class CounterLine(Struct, frozen=True):
     """A counter; of many values the least and the greatest of each stretch."""
 
@@ -121,6 +139,7 @@ class Trace(Struct, frozen=True):
     path_ratios: dict[str, float]
     path_missing: str
     clock_offset_ns: int
+    stalls: list[KernelStalls]
 
 
 class TraceName(Struct, frozen=True):
@@ -326,6 +345,7 @@ class Job(Struct, frozen=True):
     findings: list[FindingRow]
     events: list[Event]
     changes: list[AttemptChange]
+    cost: Cost
     is_partial: bool
 
 

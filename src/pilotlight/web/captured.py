@@ -13,8 +13,11 @@ from pilotlight.collector.answer import reader_of
 from pilotlight.errors import NotFound
 from pilotlight.store import queries
 from pilotlight.trace.recorded import is_recording
+from pilotlight.web import answers
 from pilotlight.web.archive import unpack
 from pilotlight.web.library import Library
+from pilotlight.web.opened import OpenTrace
+from pilotlight.web.stalled import kernel_stalls
 
 TENANTS_KEPT = 16
 ARCHIVE = ".tar.zst"
@@ -38,14 +41,17 @@ def captured_library(request: Request) -> Library:
         if row is None or not archives:
             raise NotFound(f"no capture {wanted[:60]!r} has arrived here")
         paths = [collector.desk.file(wanted, name) for name in archives]
-        library.add(wanted, f"{row.job}, {row.reason}", lambda: read_capture(paths))
+        title = f"{row.job}, {row.reason}"
+        library.add(wanted, title, lambda: OpenTrace(wanted, title, *read_capture(paths)))
     return library
 
 
-def read_capture(archives: list[Path]) -> Analysis:
-    """All nodes' parts as the ranks of one job. The analysis needs the files no more."""
+def read_capture(archives: list[Path]) -> tuple[Analysis, list[answers.KernelStalls]]:
+    """All nodes' parts as the ranks of one job, and why kernels stall where that was sampled. The
+    files are needed no more then."""
     with tempfile.TemporaryDirectory(prefix="pilotlight-capture-") as folder:
         found: list[Path] = []
+        recordings: list[Path] = []
         for number, archive in enumerate(sorted(archives)):
             place = Path(folder) / str(number)
             place.mkdir()
@@ -53,7 +59,9 @@ def read_capture(archives: list[Path]) -> Analysis:
             files = place / "files"
             # A full trace of a rank says more than the recording of the same rank.
             traces = sorted(files.rglob("*.json.gz"))
-            found += traces or [each for each in sorted(files.rglob("*")) if is_recording(each)]
+            mine = [each for each in sorted(files.rglob("*")) if is_recording(each)]
+            recordings += mine
+            found += traces or mine
         if not found:
             raise NotFound("the capture has no recording and no trace in it")
-        return analyze(found)
+        return analyze(found), kernel_stalls(recordings)

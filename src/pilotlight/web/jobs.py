@@ -49,6 +49,7 @@ def job_page(reader: Reader, name: str) -> answers.Job:
         findings=list(found),
         events=events_of(reader, detail, found),
         changes=changes_of(reader, name) if len(detail.attempts) > 1 else [],
+        cost=queries.job_cost(reader, name),
         is_partial=reader.is_partial,
     )
 

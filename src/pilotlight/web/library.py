@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from pilotlight.analysis import Analysis
 from pilotlight.errors import NotFound
 from pilotlight.web import answers
 from pilotlight.web.opened import OpenTrace
@@ -18,7 +17,7 @@ class Library:
     """Traces by identity; what one holds is read when it is opened."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, Callable[[], Analysis]]] = {}
+        self._known: dict[str, tuple[str, Callable[[], OpenTrace]]] = {}
         self._open: OrderedDict[str, OpenTrace] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -28,12 +27,12 @@ class Library:
     def has(self, identity: str) -> bool:
         return identity in self._known
 
-    def add(self, identity: str, title: str, read: Callable[[], Analysis]) -> None:
+    def add(self, identity: str, title: str, read: Callable[[], OpenTrace]) -> None:
         self._known[identity] = (title, read)
 
     def keep(self, opened: OpenTrace) -> None:
         """Adds a trace that is open already."""
-        self.add(opened.identity, opened.title, lambda: opened.analysis)
+        self.add(opened.identity, opened.title, lambda: opened)
         with self._lock:
             self._open[opened.identity] = opened
 
@@ -46,8 +45,8 @@ class Library:
                 return found
             if identity not in self._known:
                 raise NotFound(f"no trace {identity[:60]!r}")
-            title, read = self._known[identity]
-            found = OpenTrace(identity, title, read())
+            _, read = self._known[identity]
+            found = read()
             self._open[identity] = found
             while len(self._open) > KEPT_OPEN:
                 self._open.popitem(last=False)

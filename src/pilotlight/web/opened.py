@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
@@ -44,10 +45,17 @@ class OpenRank:
 
 
 class OpenTrace:
-    def __init__(self, identity: str, title: str, analysis: Analysis) -> None:
+    def __init__(
+        self,
+        identity: str,
+        title: str,
+        analysis: Analysis,
+        stalls: Sequence[answers.KernelStalls] = (),
+    ) -> None:
         self.identity = identity
         self.title = title
         self.analysis = analysis
+        self.stalls = list(stalls)
         self.tile = lru_cache(CACHED_TILES)(self._tile)
         self._ranks: dict[int, OpenRank] = {}
 
@@ -220,6 +228,7 @@ class OpenTrace:
             path_ratios=dict(self.path.ratios),
             path_missing=self.path.missing,
             clock_offset_ns=max((abs(ns) for ns in self.offset_ns.values()), default=0),
+            stalls=self.stalls,
         )
 
     def _rank_answer(self, trace: Trace) -> answers.Rank:

@@ -13,6 +13,7 @@ from pilotlight.report.flame import Flame, Function
 from pilotlight.report.report import Report
 from pilotlight.report.steps import StepRows
 from pilotlight.web.onefile import one_file
+from pilotlight.web.stalled import joined
 
 NODES_LIMIT = 20_000
 ENTRIES_LIMIT = 100_000
@@ -26,6 +27,7 @@ def report_page(report: Report, version: str) -> str:
     document = document_of(replace(report, flame=flame))
     document["step_rows"], steps_left_out = thinned(report)
     document["page"] = {"nodes_left_out": nodes_left_out, "steps_left_out": steps_left_out}
+    document["stalls"] = joined(report.gpu.stalls)
     title = f"{report.manifest.job} · pilotlight"
     return one_file(title, "#/report", {"report": document}, {}, version)
 

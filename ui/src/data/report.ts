@@ -1,4 +1,6 @@
 // The document of `pilotlight report --json`, described in docs/formats.md.
+import type { KernelStalls } from "./types";
+
 export interface Times { unknown_ns: number; running_ns: number; waiting_ns: number; gil_wait_ns: number; disk_ns: number }
 
 export interface ReportDocument {
@@ -13,6 +15,7 @@ export interface ReportDocument {
   counters: { name: string; process: number; last: number; min: number; max: number }[];
   losses: { gaps: { process: number; count: number; first_since_start_ns: number; last_since_start_ns: number; first_step: number | null; last_step: number | null; reason: string }[]; chunks_dropped: number; rows_dropped: number; samples_torn: number; passes_skipped: number; write_errors: string[]; warnings: string[] };
   overhead: { samplers: { cpu_ratio: number; achieved_hz: number; asked_hz: number }[]; agent_cpu_ratio: number | null; agent_rss_bytes: number | null; recorded_bytes: number };
+  stalls: KernelStalls[];
   gpu: { processes: GpuProcess[]; work: GpuWork[]; work_left_out: number };
   flame: FlameDocument;
   step_rows: { process: number; step: number[]; since_start_ns: number[]; duration_ns: number[]; is_outlier: number[] }[];

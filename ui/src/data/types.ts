@@ -5,6 +5,14 @@ export interface About {
   version: string;
 }
 
+export interface AgentCost {
+  agent: string;
+  cpu_ceiling_ratio: number;
+  memory_ceiling_bytes: number;
+  level: number;
+  cost: Cost;
+}
+
 export interface AgentRow {
   agent: string;
   cluster: string;
@@ -107,6 +115,19 @@ export interface Comparison {
   kernels: Difference[];
   facts: FactChange[];
   is_partial: boolean;
+}
+
+export interface Cost {
+  processes: number;
+  measured: number;
+  tiers: string[];
+  sampler_ratio: number | null;
+  rate_hz: number | null;
+  launches_ratio: number | null;
+  records_ratio: number | null;
+  spent_ratio: number | null;
+  overhead_low: number | null;
+  overhead_high: number | null;
 }
 
 export interface CounterLine {
@@ -295,6 +316,7 @@ export interface Job {
   findings: FindingRow[];
   events: Event[];
   changes: AttemptChange[];
+  cost: Cost;
   is_partial: boolean;
 }
 
@@ -362,6 +384,13 @@ export interface KernelKind {
   count: number;
   total_ns: number;
   ratio: number;
+}
+
+export interface KernelStalls {
+  name: string;
+  samples: number;
+  ratio: number;
+  reasons: StallReason[];
 }
 
 export interface Node {
@@ -521,6 +550,13 @@ export interface StackTime {
   total_ns: number;
 }
 
+export interface StallReason {
+  reason: string;
+  words: string;
+  samples: number;
+  ratio: number;
+}
+
 export interface Step {
   number: number;
   start_ns: number;
@@ -567,6 +603,7 @@ export interface Trace {
   path_ratios: Record<string, number>;
   path_missing: string;
   clock_offset_ns: number;
+  stalls: KernelStalls[];
 }
 
 export interface TraceName {

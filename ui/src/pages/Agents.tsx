@@ -1,13 +1,33 @@
 // The agents: what they cost now, what they lost, which versions run where.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { remember, useAddress, write } from "../data/address";
 import { useData, useNews } from "../data/load";
-import type { AgentRow, DoctorRow } from "../data/types";
-import { ago, clock, count, duration, plural, share, size } from "../look/format";
-import { Empty, Failed, Search, Table, Waiting } from "../parts/parts";
+import type { AgentCost, AgentRow, DoctorRow } from "../data/types";
+import { ago, clock, count, duration, plural, share, size, UNKNOWN, value } from "../look/format";
+import { Empty, Failed, overheadText, Search, Table, Waiting } from "../parts/parts";
 
 const lostOf = (row: AgentRow): string =>
   ([[row.records_dropped, "records"], [row.rows_lost, "rows"], [row.batches_lost, "batches"]] as const).filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`).join(", ") || "nothing";
+
+// Of the process that is slowed most; null where no one measures it.
+export function slowest(costs: AgentCost[]): AgentCost["cost"] | null {
+  return costs.map((row) => row.cost).filter((cost) => cost.overhead_high !== null).sort((a, b) => b.overhead_high! - a.overhead_high!)[0] ?? null;
+}
+
+const ofBudget = (ceiling: number | undefined, text: (value: number) => string) => (ceiling ? <small> of {text(ceiling)}</small> : null);
+
+function Slows({ cost }: { cost: AgentCost | undefined }) {
+  if (!cost || cost.cost.overhead_high === null) return <small>{UNKNOWN}</small>;
+  const { processes, measured } = cost.cost;
+  return <span title={`the one that is slowed most; measured now on ${measured} of ${processes} processes, by steps with and without recording`}>{overheadText(cost.cost)}{measured < processes && <small> ({measured} of {processes})</small>}</span>;
+}
+
+function Collects({ cost }: { cost: AgentCost | undefined }) {
+  if (!cost || cost.cost.processes === 0) return <small>no process now</small>;
+  const { launches_ratio, records_ratio, tiers } = cost.cost;
+  const told = tiers.length === 0 ? "stacks, ranges and steps" : `kernels ${share(records_ratio)}, launches ${share(launches_ratio)} of the time`;
+  return <>{told}{cost.level > 0 && <span class="partial"> · over its budget, level {cost.level}</span>}</>;
+}
 
 interface Advice { what: string; state: string; detail: string; fix: string; nodes: string[] }
 
@@ -43,6 +63,8 @@ export function AgentsPage() {
   const { query } = useAddress();
   const news = useNews();
   const { value: rows, failure, again } = useData<AgentRow[]>("v1/agents?limit=5000", news);
+  const { value: costs } = useData<AgentCost[]>("v1/costs?limit=5000", news);
+  const costOf = useMemo(() => new Map(costs?.map((row) => [row.agent, row])), [costs]);
   const { value: doctor } = useData<DoctorRow[]>("v1/doctor?limit=5000", news);
   const [text, setText] = useState(query["q"] ?? "");
   if (failure) return <Failed failure={failure} again={again} />;
@@ -52,6 +74,7 @@ export function AgentsPage() {
   const versions = [...new Set(rows.map((row) => row.version))];
   const worst = up.reduce((most, row) => Math.max(most, row.cpu_ratio), 0);
   const lost = rows.reduce((sum, row) => sum + row.rows_lost + row.records_dropped + row.batches_lost, 0);
+  const slowed = slowest(costs ?? []);
   const wanted = text.trim().toLowerCase();
   const shown = rows.filter((row) => !wanted || [row.node, row.agent, row.version, ...row.jobs].some((each) => each.toLowerCase().includes(wanted)));
   const wordOf = (agent: string): string => {
@@ -61,15 +84,18 @@ export function AgentsPage() {
   };
   return (
     <>
-      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up${up.length ? `; they cost at most ${share(worst)} of a core each` : ""}; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
+      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up${up.length ? `; they cost at most ${share(worst)} of a core each` : ""}${slowed ? ` and slow a process by ${overheadText(slowed)} at most` : ""}; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
       {rows.length === 0 ? <Empty title="Start one on each node" command={`pilotlight agent --collector ${location.origin}`} />
-        : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="quiet">The budget of an agent is 2 % of a core and 128 MB; over it, it collects less.</span></div>
+        : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="quiet">{slowed ? "" : "What collecting costs jobs is measured where GPUs are recorded; elsewhere: pilotlight overhead. "}An agent over its budget collects less.</span></div>
           <Table rows={shown} limit={200} label="agents" empty="No agent fits." columns={[
             { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
             { title: "state", isText: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },
             { title: "doctor", isText: true, cell: (row) => wordOf(row.agent), sort: (row) => wordOf(row.agent) },
             { title: "version", isText: true, cell: (row) => row.version, sort: (row) => row.version },
-            { title: "of a core", cell: (row) => share(row.cpu_ratio), sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => size(row.rss_bytes), sort: (row) => row.rss_bytes },
+            { title: "slows a process by", cell: (row) => <Slows cost={costOf.get(row.agent)} />, sort: (row) => costOf.get(row.agent)?.cost.overhead_high ?? -1 },
+            { title: "sampler", cell: (row) => { const cost = costOf.get(row.agent)?.cost; return cost && cost.sampler_ratio !== null ? <span title={`the sampler of the process with the most, at ${value(cost.rate_hz)} Hz or more`}>{share(cost.sampler_ratio)}</span> : "–"; }, sort: (row) => costOf.get(row.agent)?.cost.sampler_ratio ?? -1 },
+            { title: "collects", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
+            { title: "agent: of a core", cell: (row) => <>{share(row.cpu_ratio)}{ofBudget(costOf.get(row.agent)?.cpu_ceiling_ratio, share)}</>, sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => <>{size(row.rss_bytes)}{ofBudget(costOf.get(row.agent)?.memory_ceiling_bytes, size)}</>, sort: (row) => row.rss_bytes },
             { title: "clock", cell: (row) => `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}`, sort: (row) => Math.abs(row.offset_ns) },
             { title: "waiting to be sent", cell: (row) => size(row.spool_bytes), sort: (row) => row.spool_bytes },
             { title: "lost", cell: (row) => lostOf(row), sort: (row) => row.records_dropped + row.rows_lost + row.batches_lost },

@@ -5,7 +5,7 @@ import { useAddress, write } from "../data/address";
 import { useAnswer, useData, useNews } from "../data/load";
 import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/types";
 import { ago, clock, count, duration, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { Failed, FindingCard, Table, Waiting } from "../parts/parts";
+import { costText, Failed, FindingCard, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Facts } from "./job/Facts";
 import { JobFlame } from "./job/JobFlame";
@@ -31,7 +31,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
   return (
     <>
       <header>
-        <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours), `drops ${count(dropped)}`].filter(Boolean).join("  ·  ")}</p>
+        <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).join("  ·  ")}</p>
         <h1>{job.headline}</h1>
         {job.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}
       </header>

@@ -8,6 +8,7 @@ import { useAnswer } from "../data/load";
 import type { FlameDocument, ReportDocument, Times } from "../data/report";
 import { clock, count, duration, share, shortFile, signedShare, size, threeDigits, UNKNOWN, value } from "../look/format";
 import { Bar, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { Stalls } from "../parts/Stalls";
 
 const STATES = ["unknown", "running", "waiting", "gil", "disk"];
 const STATE_NAMES = ["unknown", "running", "waiting", "waiting for the GIL", "disk"];
@@ -130,6 +131,7 @@ function Gpus({ report, label }: Part) {
         { title: "costs, of a step", cell: (row) => (row.overhead_ratio === null || row.overhead_low === null || row.overhead_high === null ? UNKNOWN : `${signedShare(row.overhead_ratio)} (${signedShare(row.overhead_low)} to ${signedShare(row.overhead_high)})`) },
         { title: "clock", cell: (row) => (row.clock_uncertainty_ns === null ? "" : `± ${duration(row.clock_uncertainty_ns)}`) }]} />
       {notes.length > 0 && <section><h2>Missing of the GPUs</h2><ul>{notes.map((line) => <li>{line}</li>)}</ul></section>}
+      <Stalls rows={report.stalls} />
       {work_left_out > 0 && <p class="about">{count(work_left_out)} kinds of work more are left out here.</p>}
     </section>
   );

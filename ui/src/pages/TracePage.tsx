@@ -4,6 +4,7 @@ import { useAnswer, useSource } from "../data/load";
 import type { Kernel, Rank, Roofline, Trace } from "../data/types";
 import { count, duration, plural, share, shortName } from "../look/format";
 import { Bar, Failed, FindingCard, Legend, piecesOf, Table, Waiting } from "../parts/parts";
+import { Stalls } from "../parts/Stalls";
 import { FlameGraph } from "./FlameGraph";
 import { RooflineChart } from "./RooflineChart";
 import { Timeline } from "./Timeline";
@@ -71,6 +72,7 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
           { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
           { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns },
         ]} />
+        <Stalls rows={trace.stalls} />
         {trace.problems.length > 0 && <section><h2 class="partial">Partial: not everything could be read</h2><ul>{trace.problems.map((problem) => <li>{problem}</li>)}</ul></section>}
       </div>
       <aside>

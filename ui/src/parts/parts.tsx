@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Failure } from "../data/source";
-import type { Finding, Parts } from "../data/types";
+import type { Cost, Finding, Parts } from "../data/types";
 import { duration, share, shortName, UNKNOWN } from "../look/format";
 
 // `isBrief`: text of a word or two, which is never broken. `isName`: the column that gets the room that is left;
@@ -83,6 +83,10 @@ export function FindingCard({ finding, number, show }: { finding: Finding; numbe
     </li>
   );
 }
+
+// What collecting costs a job, as an interval where its processes measure it.
+export const overheadText = (cost: Cost): string => (cost.overhead_low === null || cost.overhead_high === null ? UNKNOWN : `${share(Math.max(cost.overhead_low, 0))} to ${share(cost.overhead_high)}`);
+export const costText = (cost: Cost): string => (cost.processes === 0 ? "" : `overhead ${overheadText(cost)}`);
 
 export function Empty({ title, children, command }: { title: string; children?: ComponentChildren; command?: string }) {
   return <section class="empty-state"><h2>{title}</h2><p>{children}</p>{command && <Command text={command} />}</section>;

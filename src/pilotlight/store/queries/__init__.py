@@ -1,5 +1,6 @@
 """Questions to the store, as typed functions: each takes a Reader, which is of one tenant."""
 
+from pilotlight.store.queries.costs import AgentCost, Cost, agent_costs, job_cost
 from pilotlight.store.queries.findings import CaptureRow, FindingRow, captures, findings
 from pilotlight.store.queries.fleet import (
     AgentRow,
@@ -55,11 +56,13 @@ from pilotlight.store.queries.steps import (
 from pilotlight.store.queries.trends import Trend, trends
 
 __all__ = [
+    "AgentCost",
     "AgentRow",
     "Attempt",
     "Breakdown",
     "CaptureRow",
     "CollectiveRow",
+    "Cost",
     "CounterName",
     "CounterSeries",
     "DoctorRow",
@@ -81,6 +84,7 @@ __all__ = [
     "StepRow",
     "Trend",
     "Waste",
+    "agent_costs",
     "agents",
     "breakdown",
     "captures",
@@ -94,6 +98,7 @@ __all__ = [
     "functions",
     "gpus_now",
     "job",
+    "job_cost",
     "jobs",
     "kernels",
     "last",
