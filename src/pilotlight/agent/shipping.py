@@ -30,7 +30,7 @@ _TOLD_AGAIN_NS = 3_600_000_000_000
 _MOST_TOLD = 50_000
 _MOST_STEPS = 20_000
 DROPPED = "records dropped by probes"
-_COST_BATCHES = 6
+_COST_NS = 55_000_000_000
 _ALL_NS = 1 << 62
 
 
@@ -53,6 +53,8 @@ class Shipping:
         self._batch_ns = int(target.batch_s * 1e9)
         self._due_ns = now_ns + self._batch_ns
         self._idle_due_ns = now_ns
+        self._cost_told_ns = 0
+        self._tells_cost = True
         self._counted: dict[tuple[str, str], int] = {}
         self._known_lost = 0
         self._unsent = Unsent(target.folder)
@@ -142,6 +144,9 @@ class Shipping:
         governor: Governor,
         now_ns: int,
     ) -> None:
+        self._tells_cost = now_ns - self._cost_told_ns >= _COST_NS
+        if self._tells_cost:
+            self._cost_told_ns = now_ns
         to_realtime_ns = clock.realtime_ns - clock.monotonic_ns
         places: list[dict[str, object]] = []
         facts: list[dict[str, object]] = []
@@ -170,11 +175,6 @@ class Shipping:
         self._put(places, facts, losses, tables, governor, now_ns + to_realtime_ns)
         self._unsent.note([job.name for job, _ in jobs], now_ns + to_realtime_ns)
 
-    @property
-    def _tells_cost(self) -> bool:
-        """In every sixth batch, once a minute, the first included."""
-        return self._sequence % _COST_BATCHES == 0
-
     def _put(
         self,
         places: list[dict[str, object]],
@@ -184,13 +184,14 @@ class Shipping:
         governor: Governor,
         realtime_ns: int,
     ) -> None:
+        self._sequence += 1
         lost = self.outbox.lost
         header = {
             "protocol": list(PROTOCOL),
             "agent": self.agent,
             "epoch": self._epoch,
-            "sequence": self._sequence + 1,
-            "lowest": self.outbox.lowest(self._epoch, self._sequence + 1),
+            "sequence": self._sequence,
+            "lowest": self.outbox.lowest(self._epoch, self._sequence),
             "cluster": self._target.cluster,
             "node": self._node,
             "version": __version__,
@@ -211,7 +212,6 @@ class Shipping:
                 **self._checked(),
             },
         }
-        self._sequence += 1
         rows = sum(map(len, tables.values()))
         try:
             self.outbox.put(self._epoch, self._sequence, rows, seal(header, tables))

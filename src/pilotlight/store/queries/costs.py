@@ -10,7 +10,7 @@ from pilotlight.store.queries.reader import Reader
 
 @dataclass(frozen=True)
 class Cost:
-    """Of processes that were heard of in the last three minutes. None: not measured on any of them.
+    """Of processes that were heard of in the last ten minutes. None: not measured on any of them.
 
     `sampler_ratio` (of a core), `spent_ratio` and the overhead's interval are those of the process
     with the most, `rate_hz` of that with the least; launches and records are means, the part of the
@@ -39,8 +39,8 @@ class AgentCost:
     cost: Cost
 
 
-_RECENT_NS = 180_000_000_000
-"""Agents tell it once a minute."""
+_RECENT_NS = 600_000_000_000
+"""Agents tell it once a minute, or with every batch where those are rarer."""
 
 _COLUMNS = """
 count(), countIf(isFinite(overhead_high)), groupUniqArrayIf(tier, tier != ''),
