@@ -58,15 +58,26 @@ PyObject* call_range(PyObject* self, PyObject* const* args, size_t count, PyObje
   return result;
 }
 
-PyObject* call_function(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
-  PyObject* function = as_wrapped(self)->function;
-  function_called(function);
+PyObject* call_timed(PyObject* function, const void* key, PyObject* const* args, size_t count,
+                     PyObject* names) {
+  function_called(key);
   // Functions that it calls while it is traced are part of it.
   thread_phases().step_calls++;
   PyObject* result = PyObject_Vectorcall(function, args, count, names);
   ThreadPhases& mine = thread_phases();
   if (mine.step_calls > 0) mine.step_calls--;
   return result;
+}
+
+PyObject* call_function(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+  PyObject* function = as_wrapped(self)->function;
+  return call_timed(function, function, args, count, names);
+}
+
+PyObject* call_method(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+  PyObject* function = as_wrapped(self)->function;
+  return call_timed(function, PyVectorcall_NARGS(count) > 0 ? args[0] : function, args, count,
+                    names);
 }
 
 PyObject* call_around(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
@@ -177,6 +188,11 @@ PyObject* py_optimizer_skipped(PyObject*, PyObject* optimizer) {
   Py_RETURN_NONE;
 }
 
+PyObject* py_optimizer_made(PyObject*, PyObject* optimizer) {
+  optimizer_made(optimizer);
+  Py_RETURN_NONE;
+}
+
 PyObject* py_optimizer_calls(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(optimizer_calls());
 }
@@ -246,12 +262,15 @@ PyMethodDef methods[] = {
      "step_call(function, fault): a call of the function is a step."},
     {"function_call", fast(py_plain_call<call_function>), METH_FASTCALL,
      "function_call(function, fault): steps are told from the rhythm of such calls."},
+    {"method_call", fast(py_plain_call<call_method>), METH_FASTCALL,
+     "method_call(function, fault): the same for a method, by the object that it is called on."},
     {"enter_call", fast(py_plain_call<call_enter>), METH_FASTCALL,
      "enter_call(function, fault): for an __enter__ whose object has a name."},
     {"exit_call", fast(py_plain_call<call_exit>), METH_FASTCALL,
      "exit_call(function, fault): for the __exit__ of the same."},
     {"optimizer_skipped", py_optimizer_skipped, METH_O,
      "optimizer_skipped(optimizer): its step was left out, and is over all the same."},
+    {"optimizer_made", py_optimizer_made, METH_O, "optimizer_made(optimizer): it may step."},
     {"optimizer_calls", py_optimizer_calls, METH_NOARGS, "How many steps optimizers have begun."},
     {"enter_phase", py_enter_phase, METH_O, "enter_phase(phase): False if it goes on already."},
     {"leave_phase", py_leave_phase, METH_O, "leave_phase(phase)"},

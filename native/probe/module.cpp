@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "probe/phase.h"
 #include "probe/probe.h"
 
 namespace pilotlight {
@@ -104,6 +105,7 @@ PyObject* py_start(PyObject*, PyObject* args) {
 }
 
 PyObject* py_stop(PyObject*, PyObject* exception) {
+  last_steps();
   Probe::get().stop(PyUnicode_Check(exception) ? text_of(exception) : std::string_view{});
   Py_RETURN_NONE;
 }

@@ -13,11 +13,18 @@ constexpr const char* kNames[] = {"data",      "forward",       "backward",
                                   "optimizer", "communication", "checkpoint"};
 static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Phase::kCount));
 
+// A program that has an optimizer may evaluate for that many calls before it trains.
+constexpr uint32_t kEvaluationPatience = 1024;
+
 // Of the process, under the GIL.
 struct ProcessPhases {
   uint32_t run = 0;
   uint32_t names[static_cast<size_t>(Phase::kCount)] = {};
   Rounds rounds;
+  HeldSteps<kEvaluationPatience> held;
+  const ThreadPhases* holder = nullptr;  // whose they are
+  Rhythm::Times times;
+  const ThreadPhases* timed = nullptr;  // whose they are: the first thread's that needs them
   bool is_training = false;
   bool has_step = false;
   int backwards = 0;
@@ -33,6 +40,8 @@ ProcessPhases& process_phases() noexcept {
     process.run = run;
     for (uint32_t& name : process.names) name = 0;
     process.rounds.clear();
+    process.held.clear();
+    process.timed = nullptr;
     process.is_training = process.has_step = false;
     process.backwards = 0;
   }
@@ -85,6 +94,66 @@ void tell_first_step() noexcept {
   process.has_step = true;
 }
 
+uint64_t now_ticks() noexcept {
+  RingWriter* ring = python_ring();
+  return ring != nullptr ? ticks_of(ring->clock()) : 0;
+}
+
+bool hold_step() noexcept {
+  ThreadPhases& mine = thread_phases();
+  if (process_phases().held.count == 0) process.holder = &mine;
+  return process.holder == &mine && process.held.add(now_ticks());
+}
+
+template <typename Held>
+void write_held(const Held& held) noexcept {
+  if (held.count == 0) return;
+  tell_first_step();
+  for (uint32_t i = 0; i < held.count; i++) write_automatic_step(nullptr, held.ticks[i]);
+}
+
+// Each of them was a step. Another thread's are left out: a step is written by its own.
+void tell_held() noexcept {
+  if (process_phases().holder == &thread_phases()) write_held(process.held);
+  process.held.clear();
+}
+
+// Modules that were called until now were no steps by themselves.
+void begin_training() noexcept {
+  if (process_phases().is_training) return;
+  process.is_training = true;
+  process.held.clear();
+}
+
+Rhythm::Times* times_of(const ThreadPhases& mine) noexcept {
+  if (process_phases().timed == nullptr) process.timed = &mine;
+  return process.timed == &mine ? &process.times : nullptr;
+}
+
+// A program that evaluates first begins its first step with the data of its training.
+void note_evaluation(ThreadPhases& mine, bool may_train) noexcept {
+  if (mine.evaluates && may_train && !process_phases().has_step) {
+    mine.first_ticks = mine.data_ticks != 0 ? mine.data_ticks : now_ticks();
+  }
+  mine.evaluates = !may_train;
+}
+
+void round_called(const void* optimizer) noexcept {
+  switch (process_phases().rounds.called(optimizer)) {
+    case Rounds::Call::kPart:
+      return;
+    case Rounds::Call::kTurn:
+      hold_step();
+      return;
+    case Rounds::Call::kTurnsAreRounds:
+      tell_held();
+      return automatic_step();
+    case Rounds::Call::kRound:
+      process.held.clear();
+      return automatic_step();
+  }
+}
+
 }  // namespace
 
 ThreadPhases& thread_phases() noexcept {
@@ -103,6 +172,7 @@ bool enter_phase(Phase phase) noexcept {
   if (phase == Phase::kData) first_step();
   if (mine.has(phase) || mine.depth == ThreadPhases::kMost) return false;
   uint64_t ticks = ticks_of(ring->clock());
+  if (phase == Phase::kData) mine.data_ticks = ticks;
   interrupt(mine, ring, ticks);
   mine.open[mine.depth] = phase;
   mine.written[mine.depth] = false;
@@ -135,21 +205,27 @@ void automatic_step(int64_t number) noexcept {
   write_automatic_step(&number, 0);
 }
 
-void steps_are_told() noexcept { process_phases().is_training = true; }
+void steps_are_told() noexcept { begin_training(); }
 
 void module_called(const void* module, bool may_train) noexcept {
   ThreadPhases& mine = thread_phases();
   if (process_phases().is_training || mine.step_calls > 0) return;
-  switch (mine.rhythm.called(module)) {
+  note_evaluation(mine, may_train);
+  switch (mine.rhythm.called(module, times_of(mine), now_ticks)) {
     case Rhythm::Call::kOther:
       return;
     case Rhythm::Call::kFirst:
       return first_step();
+    case Rhythm::Call::kHeldAndBeat:
+      if (mine.infers) return write_held(process.times.other);
+      [[fallthrough]];
     case Rhythm::Call::kBeat:
-      if (may_train && mine.held < kRoundPatience) {
-        mine.held++;
-        return;
+      if (!mine.infers && (may_train || !process.rounds.empty())) {
+        uint32_t most = process.rounds.empty() ? kRoundPatience : kEvaluationPatience;
+        if (process.held.count < most && hold_step()) return;
+        tell_held();
       }
+      mine.infers = true;
       return automatic_step();
   }
 }
@@ -159,11 +235,13 @@ bool is_training() noexcept { return process_phases().is_training; }
 void function_called(const void* function) noexcept {
   ThreadPhases& mine = thread_phases();
   if (process_phases().is_training || mine.step_calls > 0) return;
-  switch (mine.rhythm.called(function)) {
+  switch (mine.rhythm.called(function, times_of(mine), now_ticks)) {
     case Rhythm::Call::kOther:
       return;
     case Rhythm::Call::kFirst:
       return first_step();
+    case Rhythm::Call::kHeldAndBeat:
+      return write_held(process.times.other);
     case Rhythm::Call::kBeat:
       return automatic_step();
   }
@@ -174,9 +252,8 @@ void step_call_begins() noexcept {
 }
 
 void backward_begins() noexcept {
-  ProcessPhases& all = process_phases();
-  all.is_training = true;
-  all.backwards++;
+  begin_training();
+  process.backwards++;
   first_step();
 }
 
@@ -188,7 +265,7 @@ bool backward_under_way() noexcept { return process_phases().backwards > 0; }
 
 bool optimizer_begins(const void* optimizer) noexcept {
   ThreadPhases& mine = thread_phases();
-  process_phases().is_training = true;
+  begin_training();
   process.optimizer_calls++;
   for (uint32_t i = 0; i < mine.optimizers; i++) {
     if (mine.optimizer[i] == optimizer) return false;
@@ -204,12 +281,24 @@ void optimizer_ends(const void* optimizer, bool has_stepped) noexcept {
   ThreadPhases& mine = thread_phases();
   if (mine.optimizers > 0) mine.optimizers--;
   if (mine.optimizers == 0) leave_phase(Phase::kOptimizer);
-  if (has_stepped && process_phases().rounds.called(optimizer)) automatic_step();
+  if (has_stepped) round_called(optimizer);
 }
 
 void optimizer_skipped(const void* optimizer) noexcept {
-  process_phases().is_training = true;
-  if (process.rounds.called(optimizer)) automatic_step();
+  begin_training();
+  round_called(optimizer);
+}
+
+void optimizer_made(const void* optimizer) noexcept { process_phases().rounds.made(optimizer); }
+
+void last_steps() noexcept {
+  ThreadPhases& mine = thread_phases();
+  if (process_phases().is_training) {
+    if (process.rounds.are_rounds()) tell_held();
+    return;
+  }
+  tell_held();
+  if (process.timed == &mine && mine.rhythm.was_to_change()) write_held(process.times.other);
 }
 
 uint64_t optimizer_calls() noexcept { return process_phases().optimizer_calls; }

@@ -39,7 +39,9 @@ struct ThreadPhases {
   const void* optimizer[kMostOptimizers] = {};
   Rhythm rhythm;
   uint64_t first_ticks = 0;  // when the first step began, until it is sure that we tell steps
-  uint32_t held = 0;         // beats that may still turn out to be training
+  uint64_t data_ticks = 0;   // when data were last asked for, before the first step is told
+  bool evaluates = false;    // the last call of a module was no part of a training
+  bool infers = false;       // enough of them for a program that does nothing else
 
   bool has(Phase phase) const noexcept { return (mask >> static_cast<uint32_t>(phase) & 1) != 0; }
 };
@@ -70,5 +72,8 @@ void optimizer_ends(const void* optimizer, bool has_stepped) noexcept;
 // A gradient scaler found no use for the gradients: the step is over all the same.
 void optimizer_skipped(const void* optimizer) noexcept;
 uint64_t optimizer_calls() noexcept;
+void optimizer_made(const void* optimizer) noexcept;
+// At the end: steps of which it was not sure until now.
+void last_steps() noexcept;
 
 }  // namespace pilotlight

@@ -86,7 +86,8 @@ def test_the_first_step_is_one_that_nobody_has_begun_when_all_have_polled() -> N
     step_ns = progress.step_ns()
     assert step_ns == 2 * S // 100
     first = first_step([(progress, step_ns), (progress, step_ns)], 7 * S)
-    assert first == 200 + 250 + 2
+    # 250 as fast as was seen, a quarter more in case they get faster.
+    assert first == 200 + 313 + 2
 
 
 @given(

@@ -96,6 +96,59 @@ def several_judge_steps() -> None:
 
 
 @loop
+def one_after_another() -> None:
+    for _ in range(3):
+        model = network()
+        train(model, torch.optim.SGD(model.parameters(), lr=0.1), 5)
+
+
+@loop
+def first_one_then_the_other() -> None:
+    model, other = network(), network()
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, other)]
+    train(model, optimizers[0], 20)
+    train(other, optimizers[1], 9)
+
+
+@loop
+def one_that_never_steps() -> None:
+    model, other = network(), network()
+    unused = torch.optim.SGD(other.parameters(), lr=0.1)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), 9)
+    unused.zero_grad()
+
+
+@loop
+def evaluated_first() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.no_grad():
+        for _ in range(40):
+            model.eval()(batch())
+    train(model.train(), optimizer, 6)
+
+
+@loop
+def evaluated_only() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.no_grad():
+        for _ in range(12):
+            model.eval()(batch())
+    optimizer.zero_grad()
+
+
+@loop
+def warmed_up_with_another() -> None:
+    small, model = nn.Linear(8, 4).eval(), network().eval()
+    with torch.no_grad():
+        for _ in range(3):
+            small(batch())
+        for _ in range(80):
+            model(batch())
+
+
+@loop
 def one_optimizer_a_parameter() -> None:
     model = network()
     for parameter in model.parameters():

@@ -141,11 +141,12 @@ class NodeCapture:
         if target.is_asked or not self._node.reaches(target.pid):
             return
         target.is_asked = True
+        has_request = target.has_request(time.monotonic_ns())
 
         def answered(answer: Mapping[str, object]) -> None:
             target.is_asked = False
             if "error" not in answer:
-                target.learn(dict(answer), time.monotonic_ns())
+                target.learn(dict(answer), time.monotonic_ns(), has_request)
 
         self._node.ask(target.pid, {"do": "facts"}, _FACTS_NS, answered)
 
@@ -374,7 +375,7 @@ class NodeCapture:
             ):
                 target.state = DONE
                 continue
-            if asks:
+            if asks or (target.steps_with_request is None and target.has_request(now_ns)):
                 self._ask_facts(target)
             if target.how == XSPACE:
                 self._end_xspace(target, now_ns)

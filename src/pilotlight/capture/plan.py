@@ -11,6 +11,8 @@ RANK, MAIN, LAUNCHER, WORKER = "rank", "main", "launcher", "worker"
 # Between the poll that hands out a request and the first step of the trace: one to warm up in,
 # one that is under way.
 STEPS_BEFORE = 2
+# How much faster than was seen steps may become until then.
+_FASTER = 1.25
 _SHORTEST_STEP_NS = 10_000
 # Kineto's numbers are of 32 bits.
 LAST_STEP = (1 << 31) - 1_000_000
@@ -133,7 +135,7 @@ def first_step(progress: Sequence[tuple[Progress, int]], ready_ns: int) -> int:
     one has polled.
     """
     first = max(
-        p.last_steps + math.ceil(max(0, ready_ns - p.last_ns) / step_ns) + STEPS_BEFORE
+        p.last_steps + math.ceil(max(0, ready_ns - p.last_ns) * _FASTER / step_ns) + STEPS_BEFORE
         for p, step_ns in progress
     )
     return min(first, LAST_STEP)

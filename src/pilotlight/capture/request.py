@@ -93,6 +93,8 @@ class Answered:
     start_ns: int | None
     stacks: str | None
     flight_recorder: str | None
+    steps_with_request: int | None = None
+    """How many steps it had done at a time when it surely had its request."""
 
     @classmethod
     def from_json(cls, content: Mapping[str, object]) -> Answered:
@@ -109,4 +111,5 @@ class Answered:
             start_ns=take_optional(content, "start_ns", int),
             stacks=take_optional(content, "stacks", str),
             flight_recorder=take_optional(content, "flight_recorder", str),
+            steps_with_request=take_optional(content, "steps_with_request", int),
         )

@@ -9,6 +9,7 @@ from pilotlight.capture.plan import Candidate, Progress
 from pilotlight.capture.request import ENDS, FAILED, FOUND, Answered
 
 KINETO, XSPACE = "kineto", "xspace"
+_PICKED_UP_NS = 300_000_000
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Target:
     advanced_ns: int = 0
     """When it was last seen to have done a step, or to answer at all."""
     handed_ns: int | None = None
+    steps_with_request: int | None = None
     is_asked: bool = False
     """An answer of it is on its way."""
     start_ns: int | None = None
@@ -49,14 +51,20 @@ class Target:
         rank = self.candidate.rank
         return f"rank{rank}" if rank is not None else f"pid{self.pid}"
 
+    def has_request(self, now_ns: int) -> bool:
+        """Surely: Kineto looks for its answer every ten milliseconds."""
+        return self.handed_ns is not None and now_ns - self.handed_ns >= _PICKED_UP_NS
+
     def fail(self, reason: str) -> None:
         if not self.has_ended:
             self.state, self.reason = FAILED, reason
 
-    def learn(self, facts: dict[str, object], now_ns: int) -> None:
+    def learn(self, facts: dict[str, object], now_ns: int, has_request: bool) -> None:
         """Another answer: how far it has come since the first."""
         self.facts = facts
         steps = facts.get("steps")
+        if has_request and self.steps_with_request is None and type(steps) is int:
+            self.steps_with_request = steps
         if type(steps) is not int or steps < 0:
             self.advanced_ns = self.advanced_ns or now_ns
             return
@@ -83,4 +91,5 @@ class Target:
             start_ns=self.start_ns,
             stacks=str(self.stacks) if self.stacks else None,
             flight_recorder=str(self.flight_recorder) if self.flight_recorder else None,
+            steps_with_request=self.steps_with_request,
         )

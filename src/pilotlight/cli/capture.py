@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -89,7 +90,6 @@ class Capture:
         seconds = 1.0 if args.seconds is None else args.seconds
 
         from pilotlight.capture.collect import prepare
-        from pilotlight.capture.deliver import deliver
 
         if args.collector or _is_elsewhere(args.target):
             from pilotlight.cli.capture_remote import capture_by_collector
@@ -113,28 +113,45 @@ class Capture:
         try:
             with Client(timeout_s=request.patience_s + _GRACE_S) as client:
                 progress = _Progress(quiet=args.json)
-                state = _wait(client, request, progress)
-                job, recorded = _recorded(client, args.target)
-                is_whole = False
-                try:
-                    node = node_name()
-                    delivered = deliver(state, request, job, node, recorded, folder, progress.say)
-                    is_whole = delivered.is_whole
-                finally:
-                    progress.end()
-                    client.ask("collected", capture=state["capture"], keep=not is_whole)
+                manifest = _take(client, request, args.target, folder, progress)
+                if manifest.same_steps is False:
+                    progress.note("a rank had its request too late; once more")
+                    _empty(folder)
+                    manifest = _take(client, request, args.target, folder, progress)
         except PilotlightError:
             # Nothing was captured: leaves no empty folder behind.
             with contextlib.suppress(OSError):
                 folder.rmdir()
             raise
-        manifest = delivered.manifest
         if args.json:
             print(json.dumps({"folder": str(folder), **json.loads(manifest.to_json())}))
         else:
             print("\n".join(lines(manifest, folder)))
         asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
         return 0 if asked and not manifest.problems and all(p.file for p in asked) else 1
+
+
+def _take(
+    client: Client, request: CaptureRequest, target: str, folder: Path, progress: _Progress
+) -> CaptureManifest:
+    from pilotlight.capture.deliver import deliver
+
+    state = _wait(client, request, progress)
+    job, recorded = _recorded(client, target)
+    is_whole = False
+    try:
+        node = node_name()
+        delivered = deliver(state, request, job, node, recorded, folder, progress.say)
+        is_whole = delivered.is_whole
+        return delivered.manifest
+    finally:
+        progress.end()
+        client.ask("collected", capture=state["capture"], keep=not is_whole)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _is_elsewhere(target: str) -> bool:
@@ -174,6 +191,11 @@ class _Progress:
         elif not self._quiet and state["phase"] != self._said:
             self._said = str(state["phase"])
             print(_phase(state), file=sys.stderr, flush=True)
+
+    def note(self, text: str) -> None:
+        self.end()
+        if not self._quiet:
+            print(text, file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
         """Only on a terminal."""

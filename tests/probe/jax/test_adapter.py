@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,10 @@ pytest.importorskip("jax")
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    import subprocess
-
-    folder = tmp_path_factory.mktemp("jax")
+def run_target(folder: Path, target: str) -> Recording:
     world = {"PILOTLIGHT_RUNTIME_DIR": f"{folder}/r", "PILOTLIGHT_DATA_DIR": f"{folder}/d"}
     words = [sys.executable, "-m", "pilotlight", "run", "-q", "-o", str(folder / "recording")]
-    program = str(ROOT / "tests" / "targets" / "jax_loops.py")
+    program = str(ROOT / "tests" / "targets" / target)
     done = subprocess.run(
         [*words, "--", sys.executable, program],
         env={"PATH": "/usr/bin:/bin", "JAX_PLATFORMS": "cpu", **world},
@@ -33,6 +31,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     )
     assert done.returncode == 0, done.stderr
     return Recording.open(folder / "recording")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return run_target(tmp_path_factory.mktemp("jax"), "jax_loops.py")
 
 
 def _spans(recording: Recording, kind: SpanKind) -> list[str]:
@@ -53,6 +56,19 @@ def test_steps_follow_the_rhythm_of_the_jitted_function_and_then_the_annotation(
     # three steps that the program numbers itself, the last of which nothing ends.
     assert steps[:19] == list(range(19))
     assert steps[-2:] == [1000, 1001]
+
+
+def test_functions_made_by_pmap_by_options_and_ahead_of_time_make_steps(tmp_path: Path) -> None:
+    rhythms = run_target(tmp_path, "jax_rhythms.py")
+    steps = rhythms.detail("steps")
+    names = rhythms.thread_names
+    told = Counter(
+        names[int(process), int(thread)]
+        for process, thread in zip(steps["process"], steps["thread"], strict=True)
+    )
+    # A call less than there were: nothing ends the last. A thread that is not the first to step
+    # begins with its second call.
+    assert told == {"options": 10, "pmap": 19, "ahead": 29}
 
 
 def test_compilations_are_spans_with_the_name_of_the_function(recorded: Recording) -> None:

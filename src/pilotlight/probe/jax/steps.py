@@ -1,7 +1,8 @@
 """Steps of JAX.
 
 jax.profiler.StepTraceAnnotation tells them. Without it a step begins with each call of the jitted
-function that was the first to be called a second time from outside any other.
+function (or pmapped, or compiled ahead) that was the first to be called a second time from outside
+any other.
 """
 
 from __future__ import annotations
@@ -21,20 +22,30 @@ def install(adapter: Adapter, jax: Any) -> None:
 
 
 def _install_jit(adapter: Adapter, jax: Any) -> None:
-    """Dispatch itself is C++ and tells nobody: what jit returns is wrapped."""
+    """Dispatch itself is C++ and tells nobody: what jit and pmap return is wrapped, and what was
+    compiled ahead of its calls."""
     import functools
 
-    def wrap(jit: Any) -> Any:
-        @functools.wraps(jit)
-        def jitted(*args: Any, **kwargs: Any) -> Any:
-            made = jit(*args, **kwargs)
-            # Called with options alone it returns another decorator.
-            return _probe.function_call(made, adapter.fault) if hasattr(made, "lower") else made
+    def watched(made: Any) -> Any:
+        if hasattr(made, "lower"):
+            return _probe.function_call(made, adapter.fault)
+        # With options alone it returns another decorator.
+        return wrap(made) if callable(made) else made
 
+    def wrap(jit: Any) -> Any:
+        def jitted(*args: Any, **kwargs: Any) -> Any:
+            return watched(jit(*args, **kwargs))
+
+        if hasattr(jit, "__name__"):
+            functools.update_wrapper(jitted, jit)
         jitted.__pilotlight__ = True  # type: ignore[attr-defined]
         return jitted
 
-    adapter.replace(jax, "jit", wrap)
+    for maker in ("jit", "pmap"):
+        adapter.replace(jax, maker, wrap)
+    adapter.replace(
+        jax.stages.Compiled, "__call__", lambda call: _probe.method_call(call, adapter.fault)
+    )
 
 
 def _install_annotations(adapter: Adapter, profiler: Any) -> None:

@@ -40,6 +40,7 @@ def _install_optimizers(adapter: Adapter, optimizer_class: Any) -> None:
                 adapter.replace(owner, "step", lambda s: _probe.optimizer_call(s, adapter.fault))
 
     def before(optimizer: Any) -> Any:
+        _probe.optimizer_made(optimizer)
         return type(optimizer)
 
     def after(made: Any, _: Any) -> None:

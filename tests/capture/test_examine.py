@@ -1,0 +1,51 @@
+"""Whether the ranks of a capture have the same steps."""
+
+from __future__ import annotations
+
+from pilotlight.capture.examine import same_steps
+from pilotlight.capture.manifest import Captured, Step
+from pilotlight.capture.request import DONE, Answered
+
+MS = 1_000_000
+
+
+def captured(rank: int, first: int, start_ns: int, with_request: int | None) -> Captured:
+    answered = Answered(
+        pid=100 + rank,
+        rank=rank,
+        world_size=2,
+        role="rank",
+        how="kineto",
+        state=DONE,
+        reason=None,
+        file=None,
+        steps=None,
+        start_ns=None,
+        stacks=None,
+        flight_recorder=None,
+        steps_with_request=with_request,
+    )
+    steps = tuple(Step(first + n, start_ns + n * 10 * MS, 10 * MS) for n in range(3))
+    window_ns = (start_ns, start_ns + 30 * MS)
+    return Captured(answered, "node", f"rank{rank}.json.gz", 0, window_ns, 9, steps)
+
+
+def test_ranks_that_step_at_the_same_time_have_the_same_steps() -> None:
+    assert same_steps([captured(0, 50, 0, None), captured(1, 50, 5 * MS, None)]) is True
+
+
+def test_a_rank_that_began_steps_later_may_have_others() -> None:
+    assert same_steps([captured(0, 50, 0, 40), captured(1, 50, 25 * MS, None)]) is False
+    assert same_steps([captured(0, 50, 0, 40), captured(1, 50, 25 * MS, 49)]) is False
+
+
+def test_a_rank_that_was_slow_to_begin_but_had_its_request_in_time_has_the_same() -> None:
+    assert same_steps([captured(0, 50, 0, 40), captured(1, 50, 25 * MS, 48)]) is True
+
+
+def test_other_numbers_are_other_steps_whenever_the_request_came() -> None:
+    assert same_steps([captured(0, 50, 0, 40), captured(1, 51, 0, 40)]) is False
+
+
+def test_traces_without_steps_say_nothing() -> None:
+    assert same_steps([]) is None
