@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from pilotlight.capture.manifest import CaptureManifest
+from pilotlight.capture.manifest import Captured, CaptureManifest
+from pilotlight.capture.request import DONE, Answered
 from pilotlight.cli import capture
 from pilotlight.cli.main import main
+
+
+ANSWERED = Answered(
+    7, 0, 1, "rank", "kineto", DONE, None, None, None, None, stacks=None, flight_recorder=None
+)
 
 
 class NoAgent:
@@ -22,13 +28,21 @@ class NoAgent:
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"), [([True], True), ([False, True], True), ([False, False], False)]
+    ("answers", "problems", "told"),
+    [
+        ([True], (), True),
+        ([False, True], (), True),
+        ([False, False], (), False),
+        ([False], ("rank 3 died",), False),
+    ],
+    ids=["at once", "then", "never", "another reason"],
 )
 def test_steps_that_were_not_the_same_are_taken_once_more(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     answers: list[bool],
+    problems: tuple[str, ...],
     told: bool,
 ) -> None:
     folder = tmp_path / "capture"
@@ -38,7 +52,10 @@ def test_steps_that_were_not_the_same_are_taken_once_more(
         assert list(into.iterdir()) == [], "what was taken before is still there"
         (into / "stacks").mkdir()
         (into / "rank0.json.gz").touch()
-        return CaptureManifest(target, 0, {}, 5, (), same_steps=left.pop(0))
+        processes = (Captured(ANSWERED, "node", "rank0.json.gz"),)
+        return CaptureManifest(
+            target, 0, {}, 5, processes, same_steps=left.pop(0), problems=problems
+        )
 
     monkeypatch.setattr(capture, "Client", NoAgent)
     monkeypatch.setattr(capture, "_take", take)

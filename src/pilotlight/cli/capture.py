@@ -114,7 +114,7 @@ class Capture:
             with Client(timeout_s=request.patience_s + _GRACE_S) as client:
                 progress = _Progress(quiet=args.json)
                 manifest = _take(client, request, args.target, folder, progress)
-                if manifest.same_steps is False:
+                if manifest.same_steps is False and _is_complete(manifest):
                     progress.note("a rank had its request too late; once more")
                     _empty(folder)
                     manifest = _take(client, request, args.target, folder, progress)
@@ -127,8 +127,12 @@ class Capture:
             print(json.dumps({"folder": str(folder), **json.loads(manifest.to_json())}))
         else:
             print("\n".join(lines(manifest, folder)))
-        asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
-        return 0 if asked and not manifest.problems and all(p.file for p in asked) else 1
+        return 0 if _is_complete(manifest) else 1
+
+
+def _is_complete(manifest: CaptureManifest) -> bool:
+    asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
+    return bool(asked) and not manifest.problems and all(p.file for p in asked)
 
 
 def _take(
