@@ -13,7 +13,6 @@ from pilotlight.capture.request import DONE, Answered
 from pilotlight.cli import capture
 from pilotlight.cli.main import main
 
-
 ANSWERED = Answered(
     7, 0, 1, "rank", "kineto", DONE, None, None, None, None, stacks=None, flight_recorder=None
 )
