@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 NATIVE := $(wildcard native/*/*.h native/*/*.cpp native/*/*.c) CMakeLists.txt pyproject.toml native/pilotlight.pth
 
-.PHONY: help setup check test demo bench fuzz clean docs screenshots
+.PHONY: help setup check test demo bench fuzz soak clean docs screenshots
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t12
@@ -49,6 +49,9 @@ bench: setup ## every benchmark, and a table of the bars
 
 fuzz: setup ## segments and traces under coverage-guided fuzzers, ten minutes for each reader
 	sh scripts/fuzz 600
+
+soak: setup ## kill -9 of agent and collector around a real job, a hundred times (ten minutes)
+	SOAK_KILLS=100 $(BIN)/python -m pytest tests/collector/test_killed.py -q
 
 screenshots: setup ## pictures of every page into docs/screens
 	$(BIN)/python scripts/screenshots.py

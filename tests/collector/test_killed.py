@@ -29,7 +29,7 @@ step = 0
 while not pathlib.Path(sys.argv[1]).exists():
     pilotlight.step(step)
     step += 1
-    time.sleep(0.002)
+    time.sleep(0.01)
 print(step)
 """
 
