@@ -31,13 +31,13 @@ std::string hex(const uint8_t* bytes, size_t count) {
   return text;
 }
 
-nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+nb::bytes bytes_of(std::string_view text) { return nb::bytes(text.data(), text.size()); }
 
 nb::dict tables_dict(const std::vector<Table>& tables) {
   nb::dict result;
   for (const Table& table : tables) {
     nb::dict columns;
-    for (const Column& column : table.columns) columns[column.name] = bytes_of(column.bytes);
+    for (const Column& column : table.columns) columns[column.name] = bytes_of(column.bytes());
     result[table.name] = nb::make_tuple(table.rows, columns);
   }
   return result;

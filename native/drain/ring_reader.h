@@ -1,6 +1,7 @@
 // native/drain/ring_reader.h: the reader's half of a ring. Its mirror is ring/ring.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -20,11 +21,12 @@ class RingReader {
     position_ = view->tail(ring);
   }
 
-  // Copies what is published into `scratch` and calls `record(header, bytes)` for each record but
-  // pads, with the record's bytes in private memory. Returns the number of records.
+  // Copies what is published into `scratch`, piece by piece, and calls `record(header, bytes)` for
+  // each record but pads, with the record's bytes in private memory. Returns the number of records.
   //
   // Copy first, then check: the producer may write while we read, and what was checked in its
-  // memory may have changed by the time it is used.
+  // memory may have changed by the time it is used. A piece stays in the fastest cache until its
+  // records are read.
   template <typename F>
   uint64_t read(std::vector<char>& scratch, F&& record) {
     if (quarantined_) return 0;
@@ -34,31 +36,34 @@ class RingReader {
     if (available > bytes_ || head % kRecordAlign != 0 || position_ % kRecordAlign != 0) {
       return quarantine();
     }
-    scratch.resize(bytes_);
-    uint64_t start = position_ & (bytes_ - 1);
-    uint64_t first = available < bytes_ - start ? available : bytes_ - start;
-    if (!view_->copy(data_ + start, scratch.data(), first) ||
-        !view_->copy(data_, scratch.data() + first, available - first)) {
-      return quarantine();
-    }
+    scratch.resize(kScratchBytes);
     uint64_t count = 0;
-    for (uint64_t at = 0; at < available;) {
+    while (position_ != head) {
+      uint64_t start = position_ & (bytes_ - 1);
+      uint64_t left = head - position_, to_wrap = bytes_ - start;
+      uint64_t copied = std::min({left, to_wrap, kScratchBytes});
       RecordHeader header;
-      std::memcpy(&header, scratch.data() + at, sizeof(header));
-      bool pad = header.type == static_cast<uint8_t>(RecordType::kPad);
-      // No record crosses the wrap, and a pad ends exactly there.
-      uint64_t to_wrap = at < first ? bytes_ - start - at : bytes_ - (at - first);
-      bool fits = header.size >= sizeof(header) && header.size % kRecordAlign == 0 &&
-                  header.size <= available - at && header.size <= to_wrap;
-      if (!fits || (pad ? header.size != to_wrap : header.size > kMaxRecordBytes)) {
+      if (copied < sizeof(header) || !view_->copy(data_ + start, scratch.data(), copied)) {
         return count + quarantine();
       }
-      if (!pad) {
-        record(header, scratch.data() + at);
-        count++;
+      // What is cut off here begins the next copy.
+      for (uint64_t at = 0; at + sizeof(header) <= copied;) {
+        std::memcpy(&header, scratch.data() + at, sizeof(header));
+        bool pad = header.type == static_cast<uint8_t>(RecordType::kPad);
+        // No record crosses the wrap, and a pad ends exactly there.
+        bool fits = header.size >= sizeof(header) && header.size % kRecordAlign == 0 &&
+                    header.size <= left - at && header.size <= to_wrap - at;
+        if (!fits || (pad ? header.size != to_wrap - at : header.size > kMaxRecordBytes)) {
+          return count + quarantine();
+        }
+        if (!pad) {
+          if (header.size > copied - at) break;
+          record(header, scratch.data() + at);
+          count++;
+        }
+        at += header.size;
+        position_ += header.size;
       }
-      at += header.size;
-      position_ += header.size;
     }
     return count;
   }
@@ -82,6 +87,9 @@ class RingReader {
   }
 
  private:
+  static constexpr uint64_t kScratchBytes = 16 << 10;
+  static_assert(kScratchBytes >= kMaxRecordBytes);
+
   uint64_t quarantine() noexcept {
     quarantined_ = true;
     return 0;

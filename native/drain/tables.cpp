@@ -1,28 +1,38 @@
 // native/drain/tables.cpp
 #include "drain/tables.h"
 
+#include <array>
 #include <cstring>
 
 namespace pilotlight {
 namespace {
 
-template <typename T>
-std::string repeated(T value, size_t count) {
-  std::string bytes(count * sizeof(T), '\0');
-  for (size_t i = 0; i < count; i++) std::memcpy(&bytes[i * sizeof(T)], &value, sizeof(T));
-  return bytes;
+Column repeated(const char* name, uint32_t value, size_t count) {
+  Column column(name, count * sizeof(value));
+  char* to = column.data();
+  for (size_t i = 0; i < count; i++) std::memcpy(to + i * sizeof(value), &value, sizeof(value));
+  return column;
 }
 
-// One member of every row as a column.
 template <typename Row, typename T>
-Column column(const char* name, const std::vector<Row>& rows, T Row::* member) {
-  std::string bytes(rows.size() * sizeof(T), '\0');
-  char* to = bytes.data();
-  for (const Row& row : rows) {
-    std::memcpy(to, &(row.*member), sizeof(T));
-    to += sizeof(T);
-  }
-  return {name, std::move(bytes)};
+size_t width(T Row::*) {
+  return sizeof(T);
+}
+
+template <typename Row, typename T>
+void put(char** to, const Row& row, T Row::* member) {
+  std::memcpy(*to, &(row.*member), sizeof(T));
+  *to += sizeof(T);
+}
+
+// Members of rows as columns, in one pass over the rows.
+template <typename Row, typename... Named, size_t... I>
+void add_columns(std::vector<Column>* columns, const std::vector<Row>& rows,
+                 std::index_sequence<I...>, Named... named) {
+  size_t first = columns->size();
+  (columns->emplace_back(named.first, rows.size() * width(named.second)), ...);
+  std::array<char*, sizeof...(Named)> to = {(*columns)[first + I].data()...};
+  for (const Row& row : rows) (put(&to[I], row, named.second), ...);
 }
 
 template <typename Row, typename... Named>
@@ -30,8 +40,9 @@ void add_table(std::vector<Table>* tables, const char* name, uint32_t process,
                const std::vector<Row>& rows, Named... named) {
   if (rows.empty()) return;
   Table table = {name, rows.size(), {}};
-  table.columns.push_back({"process", repeated(process, rows.size())});
-  (table.columns.push_back(column(named.first, rows, named.second)), ...);
+  table.columns.reserve(sizeof...(Named) + 1);
+  table.columns.push_back(repeated("process", process, rows.size()));
+  add_columns(&table.columns, rows, std::index_sequence_for<Named...>(), named...);
   tables->push_back(std::move(table));
 }
 
@@ -91,14 +102,19 @@ void DefinitionTables::Text::add(const std::string& text) {
   offsets.append(reinterpret_cast<const char*>(&end), sizeof(end));
 }
 
+void DefinitionTables::Text::add_to(std::vector<Column>* columns, const char* name,
+                                    const char* offsets_name) const {
+  columns->emplace_back(name, characters);
+  columns->emplace_back(offsets_name, offsets);
+}
+
 std::string DefinitionTables::text(uint32_t id) const {
   std::string raw;
   if (!reader_->string(id, &raw)) return {};
   return valid_utf8(raw);
 }
 
-void DefinitionTables::name(uint32_t id) {
-  if (id == 0 || !given_->add(id)) return;
+void DefinitionTables::new_name(uint32_t id) {
   std::string raw;
   if (!reader_->string(id, &raw)) return;
   name_ids_.push_back(id);
@@ -113,19 +129,20 @@ void DefinitionTables::frame(uint32_t id) {
   files_.add(text(frame.file));
 }
 
-void DefinitionTables::stack(uint32_t id) {
+void DefinitionTables::new_stack(uint32_t id) {
   Stack entry;
   // Ends at the latest at the first entry of the arena: parents come before their children.
-  while (id != 0 && given_->add(id) && reader_->stack(id, &entry)) {
+  while (reader_->stack(id, &entry)) {
     stacks_.push_back({id, entry.parent, entry.frame});
     frame(entry.frame);
     id = entry.parent;
+    if (id == 0 || !given_->add(id)) return;
   }
 }
 
-void DefinitionTables::track(uint32_t id) {
+void DefinitionTables::new_track(uint32_t id) {
   Track entry;
-  if (id == 0 || !given_->add(id) || !reader_->track(id, &entry)) return;
+  if (!reader_->track(id, &entry)) return;
   name(entry.name);
   tracks_.push_back({id, entry.name, entry.kind, entry.device, entry.stream});
 }
@@ -133,26 +150,19 @@ void DefinitionTables::track(uint32_t id) {
 std::vector<Table> DefinitionTables::tables(uint32_t process) && {
   std::vector<Table> tables;
   if (!name_ids_.empty()) {
-    std::string ids(reinterpret_cast<const char*>(name_ids_.data()),
-                    name_ids_.size() * sizeof(uint32_t));
-    tables.push_back({"names",
-                      name_ids_.size(),
-                      {{"process", repeated(process, name_ids_.size())},
-                       {"id", std::move(ids)},
-                       {"text", std::move(names_.characters)},
-                       {"text:offsets", std::move(names_.offsets)}}});
+    std::string_view ids(reinterpret_cast<const char*>(name_ids_.data()),
+                         name_ids_.size() * sizeof(uint32_t));
+    Table table = {"names", name_ids_.size(), {}};
+    table.columns.push_back(repeated("process", process, name_ids_.size()));
+    table.columns.emplace_back("id", ids);
+    names_.add_to(&table.columns, "text", "text:offsets");
+    tables.push_back(std::move(table));
   }
   if (!frames_.empty()) {
-    tables.push_back({"frames",
-                      frames_.size(),
-                      {{"process", repeated(process, frames_.size())},
-                       column("id", frames_, &FrameRow::id),
-                       {"function", std::move(functions_.characters)},
-                       {"function:offsets", std::move(functions_.offsets)},
-                       {"file", std::move(files_.characters)},
-                       {"file:offsets", std::move(files_.offsets)},
-                       column("line", frames_, &FrameRow::line),
-                       column("first_line", frames_, &FrameRow::first_line)}});
+    add_table(&tables, "frames", process, frames_, as("id", &FrameRow::id),
+              as("line", &FrameRow::line), as("first_line", &FrameRow::first_line));
+    functions_.add_to(&tables.back().columns, "function", "function:offsets");
+    files_.add_to(&tables.back().columns, "file", "file:offsets");
   }
   add_table(&tables, "stacks", process, stacks_, as("id", &StackRow::id),
             as("parent", &StackRow::parent), as("frame", &StackRow::frame));

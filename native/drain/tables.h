@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,9 +12,22 @@
 
 namespace pilotlight {
 
-struct Column {
+// Little-endian values; for text, the characters. Not set to anything before they are written:
+// columns are made many times a second.
+class Column {
+ public:
+  Column(const char* name, size_t size) : name(name), bytes_(new char[size]), size_(size) {}
+  Column(const char* name, std::string_view bytes) : Column(name, bytes.size()) {
+    bytes.copy(bytes_.get(), bytes.size());
+  }
+  char* data() noexcept { return bytes_.get(); }
+  std::string_view bytes() const noexcept { return {bytes_.get(), size_}; }
+
   const char* name;
-  std::string bytes;  // little-endian values; for text, the characters
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  size_t size_;
 };
 
 struct Table {
@@ -26,9 +41,16 @@ class DefinitionTables {
  public:
   DefinitionTables(const DefinitionReader* reader, IdSet* given) : reader_(reader), given_(given) {}
 
-  void name(uint32_t id);
-  void stack(uint32_t id);
-  void track(uint32_t id);
+  // Nearly always the chunk has them: no call then.
+  void name(uint32_t id) {
+    if (id != 0 && given_->add(id)) new_name(id);
+  }
+  void stack(uint32_t id) {
+    if (id != 0 && given_->add(id)) new_stack(id);
+  }
+  void track(uint32_t id) {
+    if (id != 0 && given_->add(id)) new_track(id);
+  }
   std::vector<Table> tables(uint32_t process) &&;
 
  private:
@@ -36,7 +58,11 @@ class DefinitionTables {
     std::string characters;
     std::string offsets = std::string(4, '\0');
     void add(const std::string& text);
+    void add_to(std::vector<Column>* columns, const char* name, const char* offsets_name) const;
   };
+  void new_name(uint32_t id);
+  void new_stack(uint32_t id);
+  void new_track(uint32_t id);
   void frame(uint32_t id);
   std::string text(uint32_t id) const;
 

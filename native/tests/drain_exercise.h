@@ -74,11 +74,11 @@ class Exercise {
         bool text = &column != &table.columns.back() &&
                     std::string(column.name) + ":offsets" == (&column + 1)->name;
         if (text) {
-          CHECK(valid_utf8(column.bytes) == column.bytes);
+          CHECK(valid_utf8(std::string(column.bytes())) == column.bytes());
           continue;
         }
         bool offsets = std::strstr(column.name, ":offsets") != nullptr;
-        CHECK(column.bytes.size() % (table.rows + offsets) == 0);
+        CHECK(column.bytes().size() % (table.rows + offsets) == 0);
       }
     }
   }
