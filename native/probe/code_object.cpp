@@ -185,7 +185,7 @@ bool CodeReader::text_of(uint64_t object, std::string_view* text) noexcept {
   unsigned char head[kTextHeadBytes];
   uint32_t head_bytes = std::max(at[kUnicodeState] + 4, at[kUnicodeLength] + 8);
   if (!memory_.read(object, head, head_bytes)) return false;
-  // From the least bit on, 3.10 to 3.13: interned 2, kind 3, compact 1, ascii 1.
+  // From the least bit on, 3.10 to 3.14: interned 2, kind 3, compact 1, ascii 1.
   uint32_t state = value_at<uint32_t>(head, at[kUnicodeState]);
   uint32_t kind = (state >> 2) & 7;
   bool is_compact = (state >> 5) & 1;

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "probe/own_stack.h"
+#include "probe/python_offsets.h"
 #include "ring/clock.h"
 
 namespace pilotlight {
@@ -16,7 +17,6 @@ namespace {
 
 // Code objects die and others take their addresses: what is known is looked at again after this.
 constexpr int64_t kEpochNs = int64_t{30} * 1000000000;
-constexpr uint8_t kOwnedByCStack = 3;
 // A hash over more would cost more than the launch; two stacks that differ only further out are
 // rare, and then the first one's callers are shown.
 constexpr uint32_t kHashedFrames = 128;
@@ -104,10 +104,12 @@ uint32_t OwnStack::intern(uint64_t frame, uint64_t hash, uint32_t epoch) noexcep
     }
     Node& node = chain.node[chain.nodes++];
     uint32_t owner_at = python_.offsets[kFrameOwner];
-    bool is_shim = owner_at != 0 && load<uint8_t>(frame + owner_at) == kOwnedByCStack;
+    bool is_shim = owner_at != 0 && pilotlight_is_shim(load<uint8_t>(frame + owner_at));
     uint64_t instruction = frame + python_.offsets[kFrameInstruction];
-    node = {frame, is_shim ? 0 : load<uint64_t>(frame + python_.offsets[kFrameCode]), 0};
+    node = {frame, 0, 0};
     if (is_shim) continue;
+    node.code =
+        pilotlight_code_of(python_.version, load<uint64_t>(frame + python_.offsets[kFrameCode]));
     node.instruction =
         python_.version < 0x030b0000 ? load<uint32_t>(instruction) : load<uint64_t>(instruction);
     chain.frames++;

@@ -10,21 +10,23 @@
 
 #include "probe/python_offsets.h"
 
-#if PY_VERSION_HEX < 0x030e0000
+#if PY_VERSION_HEX < 0x030f0000
 #include <internal/pycore_interp.h>
 #include <internal/pycore_runtime.h>
-#if PY_VERSION_HEX >= 0x030b0000
+#if PY_VERSION_HEX >= 0x030e0000
+#include <internal/pycore_interpframe_structs.h>
+#elif PY_VERSION_HEX >= 0x030b0000
 #include <internal/pycore_frame.h>
 #else
 #include <frameobject.h>
 #endif
 #endif
 
-#if PY_VERSION_HEX < 0x030a0000 || PY_VERSION_HEX >= 0x030e0000
+#if PY_VERSION_HEX < 0x030a0000 || PY_VERSION_HEX >= 0x030f0000
 
 const char* pilotlight_python_layout(uint32_t* version, uint64_t* runtime, PythonLayout* layout) {
   (void)version, (void)runtime, (void)layout;
-  return "stacks can be read on Python 3.10 to 3.13 only";
+  return "stacks can be read on Python 3.10 to 3.14 only";
 }
 
 #elif defined(Py_GIL_DISABLED)
@@ -203,7 +205,9 @@ static int agrees_with_public_api(const PythonLayout* at) {
   current = word_at((void*)current, at->cframe_current);
 #endif
   PyCodeObject* code = PyFrame_GetCode(frame);
-  int same = current != 0 && word_at((void*)current, at->frame_code) == (uint64_t)(uintptr_t)code &&
+  int same = current != 0 &&
+             pilotlight_code_of(PY_VERSION_HEX, word_at((void*)current, at->frame_code)) ==
+                 (uint64_t)(uintptr_t)code &&
              word_at(code, at->object_type) == (uint64_t)(uintptr_t)&PyCode_Type;
   PyObject* file = PyObject_GetAttrString((PyObject*)code, "co_filename");
   same = same && file != NULL && word_at(code, at->code_file) == (uint64_t)(uintptr_t)file;

@@ -21,6 +21,15 @@ typedef struct {
   uint32_t gil_switches, object_type, code_type_low, code_type_high, pthread_tid;
 } PythonLayout;
 
+/* The code object that a frame names. Since 3.14 the lowest bit says who counts the reference. */
+static inline uint64_t pilotlight_code_of(uint32_t version, uint64_t executable) {
+  return version >= 0x030e0000 ? executable & ~(uint64_t)1 : executable;
+}
+
+/* Whether a frame is one of the interpreter's own, without code: by its owner, which was the C
+   stack (3) until 3.13, and is the interpreter (3) or the C stack (4) since. */
+static inline int pilotlight_is_shim(uint8_t owner) { return owner >= 3; }
+
 /* Needs the interpreter lock. Returns NULL, or in one line why this Python cannot be walked. */
 const char* pilotlight_python_layout(uint32_t* version, uint64_t* runtime, PythonLayout* layout);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <new>
 
+#include "probe/python_offsets.h"
+
 namespace pilotlight {
 namespace {
 
@@ -19,7 +21,6 @@ constexpr uint32_t kChunkHeaderBytes = 24;
 constexpr uint32_t kChunkMarginBytes = 512;
 constexpr uint64_t kMaxChunkSpan = 64 << 20;
 constexpr uint32_t kMaxChunkLinks = 64;
-constexpr uint8_t kOwnedByCStack = 3;
 
 }  // namespace
 
@@ -66,7 +67,7 @@ StackWalker::~StackWalker() { delete copies_; }
 
 bool StackWalker::open(const ProcessMemory& memory, const PythonInfo& python) noexcept {
   uint32_t minor = (python.version >> 16) & 0xff;
-  if (python.version >> 24 != 3 || minor < 10 || minor > 13) return false;
+  if (python.version >> 24 != 3 || minor < 10 || minor > 14) return false;
   python_ = python;
   memory_ = memory;
   for (uint32_t i = 0; i < kPythonOffsets; i++) {
@@ -331,8 +332,10 @@ bool StackWalker::follow(uint64_t frame, Chain* chain) noexcept {
     if (bytes == nullptr) return false;
     Node& node = chain->node[chain->nodes++];
     node.address = frame;
-    bool is_shim = at(kFrameOwner) != 0 && bytes[at(kFrameOwner)] == kOwnedByCStack;
-    node.code = is_shim ? 0 : value_at<uint64_t>(bytes, at(kFrameCode));
+    bool is_shim = at(kFrameOwner) != 0 && pilotlight_is_shim(bytes[at(kFrameOwner)]);
+    node.code =
+        is_shim ? 0
+                : pilotlight_code_of(python_.version, value_at<uint64_t>(bytes, at(kFrameCode)));
     node.instruction = python_.version < 0x030b0000
                            ? value_at<uint32_t>(bytes, at(kFrameInstruction))
                            : value_at<uint64_t>(bytes, at(kFrameInstruction));

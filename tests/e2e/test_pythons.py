@@ -16,7 +16,6 @@ from tests.e2e.conftest import Job
 ROOT = Path(__file__).resolve().parents[2]
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 VERSIONS = [v for v in ("3.10", "3.11", "3.12", "3.13", "3.14") if v != HERE]
-SAMPLED = ("3.10", "3.11", "3.12", "3.13")
 
 PROGRAM = """
 import threading, pilotlight
@@ -109,8 +108,5 @@ def test_a_job_on_this_python_is_recorded(
     assert process["how"] == "exit"
     assert process["identity"]["python"].startswith(f"{version}.")
     assert done.names("spans").count("range") == 50
-    if version in SAMPLED:
-        assert {"leaf", "root"} <= done.functions
-        assert "second" in done.recording.thread_names.values()
-    else:
-        assert len(done.recording.detail("samples")["stack"]) == 0
+    assert {"leaf", "root"} <= done.functions
+    assert "second" in done.recording.thread_names.values()

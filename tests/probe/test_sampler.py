@@ -39,7 +39,7 @@ SOURCES = [
     "probe/thread_state.cpp",
     "probe/thread_table.cpp",
 ]
-VERSIONS = ["3.10", "3.11", "3.12", "3.13"]
+VERSIONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 RUNNING, WAITING, GIL_WAIT = 1, 2, 3
 CUT = 1
 NOT_READ = 2

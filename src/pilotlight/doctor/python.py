@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pilotlight.doctor.check import Check, broken, limited, ok
 
-_WALKABLE = ((3, 10), (3, 13))
+_WALKABLE = ((3, 10), (3, 14))
 _TIMEOUT_S = 20
 
 # What a Python answers about itself: version, whether the package is there, whether the .pth is.
@@ -56,7 +56,7 @@ def _version(version: tuple[int, int]) -> Check:
     return limited(
         "Python version",
         f"{text}: stacks of this version cannot be read yet; ranges, steps and GC are recorded",
-        "use Python 3.10 to 3.13 for stack sampling",
+        "use Python 3.10 to 3.14 for stack sampling",
     )
 
 
