@@ -16,6 +16,8 @@
 
 namespace pilotlight {
 
+constexpr size_t kMaxOpenRanges = 512;
+
 struct OpenRange {
   uint32_t name;
   uint8_t kind;  // SpanKind

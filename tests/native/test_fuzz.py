@@ -61,7 +61,7 @@ def test_no_trace_harms_the_scanner_however_it_is_cut(
 
 MISTAKES = {
     "any state of a sample is believed": (
-        "drain/reader.cpp",
+        "drain/records.cpp",
         "sample.state <= static_cast<uint8_t>(ThreadState::kDisk) ? sample.state : 0",
         "sample.state",
     ),
