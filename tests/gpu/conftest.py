@@ -54,12 +54,10 @@ class GpuJob(Job):
     def last(self, counter: str) -> float | None:
         """The last value of a counter, of any process."""
         table = self.recording.detail("counters")
-        values = [
-            value
-            for name, value in zip(self.names("counters"), table["value"].tolist(), strict=True)
-            if name == counter
-        ]
-        return values[-1] if values else None
+        order = table["time_ns"].argsort(kind="stable")
+        values, names = table["value"].tolist(), self.names("counters")
+        found = [values[row] for row in order.tolist() if names[row] == counter]
+        return found[-1] if found else None
 
     def marks(self, name: str) -> list[int]:
         table = self.recording.detail("marks")

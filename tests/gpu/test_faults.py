@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.conftest import RunPilotlight
 from tests.gpu.conftest import GpuJob, RunGpuJob
 
 from pilotlight.report.gpu_work import LOST_RECORDS
@@ -196,7 +197,9 @@ def test_an_exit_does_not_hang_on_a_device_that_does_not_answer(gpu_job: RunGpuJ
     assert done.last("gpu/buffers_left") == 1
 
 
-def test_what_is_not_decoded_when_the_process_ends_is_counted(gpu_job: RunGpuJob) -> None:
+def test_what_is_not_decoded_when_the_process_ends_is_counted(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
+) -> None:
     """A decoder that takes a millisecond a record has no time for 20,000 of them."""
     done = gpu_job(_LAUNCHES.format(count=19_999), PILOTLIGHT_SIM_TRAPS="slow_decode")
     assert done.out.strip() == "done", done.err
@@ -204,6 +207,10 @@ def test_what_is_not_decoded_when_the_process_ends_is_counted(gpu_job: RunGpuJob
     assert left > 10_000
     assert 0 <= done.rows("activities").total() + lost_records(done) - 20_000 <= 1
     assert done.last("gpu/exit_unsure") is None
+    told = pilotlight_cli("report", str(done.folder)).stdout
+    assert f"{left:,.0f} device records, see GPU" in told
+    assert f"{left:,.0f} records left behind when the process ended" in told
+    assert "no record was lost" not in told
 
 
 _STOPPED_AGENT = """

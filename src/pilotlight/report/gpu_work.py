@@ -18,6 +18,8 @@ WORK_LISTED = 500
 _BUSY = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET, ActivityKind.GRAPH)
 # Counters of device records that are missing, each in one of them.
 LOST_RECORDS = ("gpu/lost_by_cupti", "gpu/lost_ring_full", "gpu/lost_at_exit")
+# Those of them that are in no gap of a ring.
+_LOST_BEFORE_RINGS = ("gpu/lost_by_cupti", "gpu/lost_at_exit")
 # Counters of losses, and how to say them.
 LOSSES = {
     "gpu/lost_by_cupti": "records dropped by CUPTI",
@@ -72,6 +74,11 @@ class ProcessGpu:
     clock_uncertainty_ns: int | None
     losses: dict[str, int]
     missing: tuple[str, ...]
+
+    @property
+    def lost_before_rings(self) -> int:
+        """Device records that never came to a ring, so that no gap tells of them."""
+        return sum(self.losses.get(name, 0) for name in _LOST_BEFORE_RINGS)
 
 
 @dataclass(frozen=True)

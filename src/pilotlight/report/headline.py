@@ -87,6 +87,8 @@ def _ends(report: Report) -> list[str]:
         texts.append(f"The command ended with exit code {report.manifest.exit_code}.")
     if report.state == "cut":
         texts.append("The recording was cut: neither the agent nor the job is alive any more.")
-    if report.losses.records_dropped:
-        texts.append(f"{units.plural(report.losses.records_dropped, 'record')} lost, see below.")
+    lost = report.losses.records_dropped
+    lost += sum(one.lost_before_rings for one in report.gpu.processes)
+    if lost:
+        texts.append(f"{units.plural(lost, 'record')} lost, see below.")
     return texts

@@ -39,6 +39,10 @@ def loss_notes(report: Report) -> list[str]:
             f"{report.label(gap.process)}: {units.count(gap.count)} records between {begin} and "
             f"{end}{steps}: {gap.reason}"
         )
+    for one in report.gpu.processes[:_LINES]:
+        if one.lost_before_rings:
+            count = units.count(one.lost_before_rings)
+            lines.append(f"{report.label(one.process)}: {count} device records, see GPU")
     early = [facts for facts in report.processes if facts.detail_since_start_ns > 0 and facts.times]
     late = [facts for facts in early if facts.detail_since_start_ns > facts.start_since_start_ns]
     if late:
