@@ -24,6 +24,13 @@ void skip_separators(Cursor* c) {
   }
 }
 
+// An object without members, from its brace to behind the other one.
+bool is_empty(const char* begin, const char* end) {
+  Cursor inside{begin + 1, end};
+  skip_space(&inside);
+  return inside.at == end - 1;
+}
+
 }  // namespace
 
 void Scanner::feed(std::string_view block) {
@@ -182,6 +189,8 @@ bool Scanner::element(bool last) {
     Outcome outcome = read_event(&c, table.keys(), &event_);
     if (outcome == Outcome::kEnd) return false;
     if (outcome == Outcome::kDone) {
+      // JAX and TensorFlow end their lists with an empty object.
+      if (is_empty(first, c.at)) continue;
       const char* reason = table.add(event_, place_of(first));
       if (reason != nullptr) count_malformed(place_of(first), reason);
       continue;

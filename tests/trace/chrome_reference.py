@@ -55,7 +55,8 @@ class Reference:
         try:
             if not isinstance(value, dict):
                 raise Malformed
-            self._event(value)
+            if value:
+                self._event(value)
         except Malformed:
             self.malformed += 1
 

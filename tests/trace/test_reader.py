@@ -80,6 +80,14 @@ def test_of_the_windows_of_one_process_the_last_counts(tmp_path: Path) -> None:
     assert "2 earlier windows of this process left out" in str(problem)
 
 
+def test_a_profile_in_two_formats_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "host.trace.json.gz").write_bytes(gzip.compress(trace_text(None)))
+    (tmp_path / "host.xplane.pb").write_bytes(b"damaged")
+    found = read_traces([tmp_path])
+    assert found.traces == ()
+    assert [problem.source for problem in found.problems] == [f"{tmp_path}/host.xplane.pb"]
+
+
 def test_missing_ranks_of_a_set_are_named(tmp_path: Path) -> None:
     for rank in (0, 2):
         (tmp_path / f"{rank}.json").write_bytes(trace_text(rank, world_size=4))
@@ -106,7 +114,7 @@ def test_the_rank_is_taken_from_the_name_if_the_file_does_not_say(tmp_path: Path
         (gzip.compress(trace_text(0), mtime=0)[:12], "gzip data"),
         (b"\x1f\x8bgarbage", "gzip data is damaged"),
         (b"hello", "neither JSON"),
-        (gzip.compress(b"SQLite format 3\0rest"), "SQLite within gzip"),
+        (gzip.compress(b"SQLite format 3\0rest", mtime=0), "SQLite within gzip"),
         (b'{"rocprofiler-sdk-tool": [{}]}', "JSON of rocprofv3"),
         (b'{\n "schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []}', "an execution trace"),
         (b"[[-1, 1, 37888, 7], [-1, 1, 512, 7]]", "a memory timeline"),

@@ -261,3 +261,10 @@ def test_columns_beyond_the_budget_go_to_a_file_and_stay_right(
     assert sum(str(tmp_path) in line for line in mapped.splitlines()) >= 5
     assert (spans[0] == np.arange(count) * 1000).all()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("empty", [b"{}", b"{ \n}"])
+def test_an_empty_object_among_the_events_is_nothing(empty: bytes) -> None:
+    scanner = scan(b'{"traceEvents": [{"ph":"X","ts":1}, ' + empty + b"]}", 7)
+    assert len(list(rows(scanner))) == 1
+    assert scanner.malformed()[0] == 0 and scanner.troubles() == []

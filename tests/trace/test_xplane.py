@@ -78,3 +78,25 @@ def test_the_real_file_has_its_eight_devices(shared_data: Path) -> None:
         device = [i for i, lane in enumerate(trace.lanes) if lane.process.startswith("device")]
         counts.append(int(np.isin(trace.spans.lane, device).sum()))
     assert counts == [60, 25, 25, 25, 25, 25, 25, 25]
+
+
+def test_steps_that_jax_numbers_are_steps_and_python_is_python(tmp_path: Path) -> None:
+    stats = field(5, field(1, 9) + field(2, field(1, 9) + field(2, b"step_num")))
+    names = b"".join(
+        field(4, field(1, key) + field(2, field(1, key) + field(2, name)))
+        for key, name in ((5, b"train"), (6, b"$main.py:3 step"))
+    )
+
+    def event(key: int, start_us: int, stat: bytes = b"") -> bytes:
+        times = field(2, start_us * 1_000_000) + field(3, 7_000_000)
+        return field(4, field(1, key) + times + stat)
+
+    numbered = [event(5, 10 * i, field(4, field(1, 9) + field(4, i))) for i in (2, 0, 1)]
+    line = field(2, b"python") + b"".join((*numbered, event(6, 50)))
+    path = tmp_path / "a.xplane.pb"
+    path.write_bytes(field(1, field(2, b"/host:CPU") + names + stats + field(3, line)))
+    (trace,) = read_xplane(path)
+    assert trace.steps.number.tolist() == [0, 1, 2]
+    assert trace.steps.start_ns.tolist() == [0, 10_000, 20_000]
+    assert trace.steps.duration_ns.tolist() == [7000] * 3
+    assert list(trace.spans.kind) == [Kind.ANNOTATION] * 3 + [Kind.PYTHON]

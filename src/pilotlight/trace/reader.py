@@ -16,7 +16,7 @@ from pilotlight.errors import FormatError, NotFound
 from pilotlight.trace.memory import available_bytes
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.trace import NONE, Trace, TraceSet
-from pilotlight.trace.trace_file import TRACE_SUFFIXES, problem_of, read_file
+from pilotlight.trace.trace_file import TRACE_SUFFIXES, XPLANE_SUFFIX, problem_of, read_file
 
 if TYPE_CHECKING:
     from pilotlight.capture.manifest import Captured
@@ -25,6 +25,7 @@ MAX_FILES = 100_000
 # Known here too: what reads these folders is imported only for them.
 RECORDING_FILE = "manifest.json"
 CAPTURE_FILE = "capture.json"
+JAX_JSON_SUFFIX = ".trace.json.gz"
 # As torch.profiler.tensorboard_trace_handler writes them: worker, nanoseconds.
 _WINDOW = re.compile(r"(.+)\.(\d{10,19})\.pt\.trace\.json(?:\.gz)?")
 
@@ -92,12 +93,23 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path,
                 problems.append(
                     Problem(str(path), "", f"more than {MAX_FILES} files, the rest left out")
                 )
-            files += sorted(found[:MAX_FILES])
+            files += sorted(_once(found[:MAX_FILES]))
         elif path.exists() or path.is_symlink():
             files.append(path)
         else:
             raise NotFound(f"{path}: no such file or folder")
     return files, problems, captured
+
+
+def _once(files: list[Path]) -> list[Path]:
+    """JAX writes each profile in two formats beside each other; the one with less left out."""
+    written = {str(path) for path in files if path.name.endswith(XPLANE_SUFFIX)}
+
+    def is_repeated(path: Path) -> bool:
+        profile, suffix, _ = str(path).partition(JAX_JSON_SUFFIX)
+        return bool(suffix) and profile + XPLANE_SUFFIX in written
+
+    return [path for path in files if not is_repeated(path)]
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -6,19 +6,23 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from pilotlight.errors import FormatError
 from pilotlight.trace.protobuf import fields, signed, text
 from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
-from pilotlight.trace.trace import NONE, Kind, Trace, no_counters
+from pilotlight.trace.trace import NONE, Kind, Steps, Trace, no_counters
 
 MAX_BYTES = 2 << 30
+MOST_NS = 1 << 62
 
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d+)")
 _STREAM = re.compile(r"^Stream #|^XLA Ops$|^XLA Async Ops$", re.IGNORECASE)
 _COPY = re.compile(r"^Mem(?:cpy|set)|^copy-(?:start|done)", re.IGNORECASE)
 _LAUNCH = re.compile(r"Launch|Memcpy|Memset|Synchronize|^cu[A-Z]|^cuda[A-Z]|^hip[A-Z]")
 _CORRELATION = "correlation_id"
+_STEP = "step_num"  # of jax.profiler.StepTraceAnnotation
 
 
 @dataclass(frozen=True)
@@ -53,18 +57,16 @@ def _traces(planes: list[_Plane], path: Path) -> tuple[Trace, ...]:
     for match, plane in devices:
         table = SpanTable(str(path))
         _add(table, plane, f"device {match.group(2)}", on_device=True)
-        for host in hosts:
-            _add(table, host, host.name, on_device=False)
-        traces.append(_trace(table, path, int(match.group(2))))
+        traces.append(_trace(table, path, int(match.group(2)), hosts))
     if not devices:
-        table = SpanTable(str(path))
-        for host in hosts:
-            _add(table, host, host.name, on_device=False)
-        traces.append(_trace(table, path, NONE))
+        traces.append(_trace(SpanTable(str(path)), path, NONE, hosts))
     return tuple(traces)
 
 
-def _trace(table: SpanTable, path: Path, rank: int) -> Trace:
+def _trace(table: SpanTable, path: Path, rank: int, hosts: list[_Plane]) -> Trace:
+    numbered: list[tuple[int, int, int]] = []
+    for host in hosts:
+        numbered += _add(table, host, host.name, on_device=False)
     spans = table.spans()
     names = tuple(table.names)
     return Trace(
@@ -77,9 +79,18 @@ def _trace(table: SpanTable, path: Path, rank: int) -> Trace:
         lanes=table.lane_table({}),
         spans=spans,
         counters=no_counters(),
-        steps=steps_of(names, spans),
+        steps=_steps(numbered) if numbered else steps_of(names, spans),
         problems=tuple(table.problems()),
     )
+
+
+def _steps(numbered: list[tuple[int, int, int]]) -> Steps:
+    """Start, number and duration of each; the first that has a number."""
+    by_number: dict[int, tuple[int, int, int]] = {}
+    for row in sorted(numbered):
+        by_number.setdefault(row[1], row)
+    start_ns, number, duration_ns = np.array(sorted(by_number.values()), np.int64).T
+    return Steps(number, start_ns, duration_ns)
 
 
 def _plane(value: int | memoryview) -> _Plane:
@@ -112,18 +123,29 @@ def _entry(value: int | memoryview, name_field: int) -> tuple[int, str]:
     return key, title
 
 
-def _add(table: SpanTable, plane: _Plane, process: str, *, on_device: bool) -> None:
+def _add(
+    table: SpanTable, plane: _Plane, process: str, *, on_device: bool
+) -> list[tuple[int, int, int]]:
+    """Adds the spans of a plane; of those that number a step: start, number and duration."""
     correlation_ids = {key for key, name in plane.stats.items() if name == _CORRELATION}
+    step_ids = {key for key, name in plane.stats.items() if name == _STEP}
+    steps = []
     for line in plane.lines:
         thread, begin_ns, events = _line(line)
         is_stream = bool(_STREAM.search(thread))
         for event in events:
-            metadata, offset_ps, duration_ps, correlation = _event(event, correlation_ids)
+            metadata, offset_ps, duration_ps, stats = _event(event)
             name = plane.events.get(metadata, "(unnamed)")
+            correlation = max((stats[key] for key in correlation_ids & stats.keys()), default=NONE)
             kind = _device_kind(name, is_stream) if on_device else _host_kind(name)
             start_ns = begin_ns + offset_ps // 1000
             duration_ns = duration_ps // 1000
+            number = max((stats[key] for key in step_ids & stats.keys()), default=NONE)
+            if number >= 0 and 0 <= start_ns < MOST_NS and 0 <= duration_ns < MOST_NS:
+                steps.append((start_ns, number, duration_ns))
+                kind = kind if on_device else Kind.ANNOTATION
             table.add(start_ns, duration_ns, kind, name, (process, thread), correlation)
+    return steps
 
 
 def _line(line: memoryview) -> tuple[str, int, list[memoryview]]:
@@ -142,12 +164,13 @@ def _line(line: memoryview) -> tuple[str, int, list[memoryview]]:
     return name or display, begin_ns, events
 
 
-def _event(event: memoryview, correlation_ids: set[int]) -> tuple[int, int, int, int]:
+def _event(event: memoryview) -> tuple[int, int, int, dict[int, int]]:
+    """Which it is, its times, and its stats that are whole numbers."""
     metadata = offset_ps = duration_ps = 0
-    correlation = NONE
+    stats: dict[int, int] = {}
     for number, part in fields(event):
         if number == 4:
-            correlation = max(correlation, _correlation(_message(part), correlation_ids))
+            stats.update([_stat(_message(part))])
         elif isinstance(part, int):
             if number == 1:
                 metadata = signed(part)
@@ -155,10 +178,10 @@ def _event(event: memoryview, correlation_ids: set[int]) -> tuple[int, int, int,
                 offset_ps = signed(part)
             elif number == 3:
                 duration_ps = signed(part)
-    return metadata, offset_ps, duration_ps, correlation
+    return metadata, offset_ps, duration_ps, stats
 
 
-def _correlation(stat: memoryview, correlation_ids: set[int]) -> int:
+def _stat(stat: memoryview) -> tuple[int, int]:
     identity, value = 0, NONE
     for number, part in fields(stat):
         if isinstance(part, int):
@@ -166,7 +189,7 @@ def _correlation(stat: memoryview, correlation_ids: set[int]) -> int:
                 identity = signed(part)
             elif number in (3, 4):
                 value = signed(part)
-    return value if identity in correlation_ids else NONE
+    return identity, value
 
 
 def _device_kind(name: str, is_stream: bool) -> Kind:
@@ -178,6 +201,8 @@ def _device_kind(name: str, is_stream: bool) -> Kind:
 
 
 def _host_kind(name: str) -> Kind:
+    if name.startswith("$"):  # $file.py:12 function
+        return Kind.PYTHON
     return Kind.RUNTIME if _LAUNCH.search(name) else Kind.OPERATOR
 
 
