@@ -76,8 +76,12 @@ const char* Table::add(const Event& event, uint64_t place) {
 }
 
 const char* Table::add_known(const Event& event, uint64_t place) {
-  if (event.phase.kind != ValueKind::kString || event.phase.length != 1) return "it has no phase";
-  char phase = *event.phase.begin;
+  if (event.phase.kind != ValueKind::kString) return "it has no phase";
+  std::string unescaped;
+  if (event.phase.escaped) unescape(event.phase.raw(), &unescaped);
+  std::string_view text = event.phase.escaped ? unescaped : event.phase.raw();
+  if (text.size() != 1) return "it has no phase";
+  char phase = text.front();
   switch (phase) {
     case 'X':
       return add_span(event, place);

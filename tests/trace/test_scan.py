@@ -268,3 +268,11 @@ def test_an_empty_object_among_the_events_is_nothing(empty: bytes) -> None:
     scanner = scan(b'{"traceEvents": [{"ph":"X","ts":1}, ' + empty + b"]}", 7)
     assert len(list(rows(scanner))) == 1
     assert scanner.malformed()[0] == 0 and scanner.troubles() == []
+
+
+def test_a_phase_may_be_escaped() -> None:
+    scanner = scan(
+        b'{"traceEvents": [{"ph":"\\u0058","ts":1}, {"ph":"\\u004f"}, {"ph":"\\u00e9"}]}'
+    )
+    assert len(list(rows(scanner))) == 1
+    assert scanner.malformed()[0] == 1
