@@ -1,9 +1,11 @@
 """What the default adapters cost a step of PyTorch and JAX, and what they add to an import.
 
-One process trains in turns, with everything on and with everything off. On is what `pilotlight run`
-gives: stacks at 100 Hz, steps, phases, modules, collectives. Off is a paused probe with the adapter
-taken out: the framework as it came. Each turn says the CPU time of all threads of the process, the
-probe's own included. torch.profiler takes its turns in the same run, without its post-processing.
+One process trains in turns of about 100 ms, with everything on and with everything off, in an
+order that is drawn anew for every round. On is what `pilotlight run` gives: stacks at 100 Hz,
+steps, phases, modules, collectives. Off is a paused probe with the adapter taken out: the framework
+as it came. Each turn says the CPU time of all threads of the process, the probe's own included, and
+that of the thread that trains, which has the adapter's share alone. torch.profiler takes its turns
+in the same run, without its post-processing.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +28,8 @@ from overhead import agent, environment
 
 # The program says work() and, if it has a profiler to compare with, profiled().
 TURNS = """
-import contextlib, json, os, sys, time
+import contextlib, json, os, random, sys, time
+random.seed(0)  # the same for all ranks
 from pilotlight.client import Client
 from pilotlight.probe.adapters import adapter
 client, job = Client(), os.environ["PILOTLIGHT_JOB"]
@@ -39,21 +44,25 @@ def off():
     control("pause")
 def turn(context=contextlib.nullcontext):
     with context():
-        start = time.process_time()
+        start, alone = time.process_time(), time.thread_time()
         work()
-        return time.process_time() - start
+        return time.process_time() - start, time.thread_time() - alone
 off(); work(); on(); work()
-pairs = {"on": [], "off": [], "again": [], "profiled": []}
+pairs = {"on": [], "off": [], "again": [], "profiled": [], "on alone": [], "off alone": []}
 for pair in range(int(sys.argv[1])):
     order = [(on, "on"), (off, "off"), (off, "again")]
-    for switch, name in order if pair % 2 else order[::-1]:
+    random.shuffle(order)
+    for switch, name in order:
         switch()
         # Python finds its short cuts again after a patch; a job is patched once.
-        turn()
-        pairs[name].append(turn())
+        warm()
+        whole, alone = turn()
+        pairs[name].append(whole)
+        if name != "again":
+            pairs[f"{name} alone"].append(alone)
     if PROFILED is not None and pair % 4 == 0:
         off()
-        pairs["profiled"].append(turn(PROFILED))
+        pairs["profiled"].append(turn(PROFILED)[0])
 assert not adapter(NAME).faults, adapter(NAME).last_fault
 print(json.dumps(pairs))
 """
@@ -81,7 +90,8 @@ MLP = (
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 batches = [(data[i * 32:(i + 1) * 32]) for i in range(50)]
-def work(): epoch(model, optimizer, batches)
+def warm(): epoch(model, optimizer, batches)
+def work(): epoch(model, optimizer, 5 * batches)
 def PROFILED():
     return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
 """
@@ -99,6 +109,7 @@ batches = [(data[i * 32:(i + 1) * 32]) for i in range(20)]
 def work():
     dist.barrier()
     epoch(model, optimizer, batches)
+warm = work
 """
 )
 
@@ -121,11 +132,12 @@ adapter("jax").remove()
 plain = jax.jit(update)
 install(adapter("jax"), jax)
 watched = jax.jit(update)
-def work():
+def work(steps=600):
     global w
     step = watched if hasattr(jax.jit, "__pilotlight__") else plain
-    for _ in range(200): w = step(w, x, y)
+    for _ in range(steps): w = step(w, x, y)
     jax.block_until_ready(w)
+def warm(): work(100)
 """
 
 
@@ -156,10 +168,23 @@ def has(module: str) -> bool:
     return subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
 
 
+def interval(numerators: list[float], denominators: list[float]) -> str:
+    """The median of the ratios, and between which it lies in 95 of 100 draws from them."""
+    ratios = [a / b for a, b in zip(numerators, denominators, strict=True)]
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(1000))
+    return f"{statistics.median(ratios):.4f} ({medians[25]:.4f} to {medians[975]:.4f})"
+
+
 def said(name: str, times: dict[str, list[float]]) -> float:
     ratio = median_ratio(times["on"], times["off"])
-    noise = median_ratio(times["again"], times["off"])
-    print(f"{name}: on / off {ratio:.4f}; off / off {noise:.4f}", end="")
+    shown = {"on / off": ("on", "off"), "off / off": ("again", "off"),
+             "on / off, the training thread": ("on alone", "off alone")}  # fmt: skip
+    print(f"{name}: ", end="")
+    print(
+        "; ".join(f"{what} {interval(times[a], times[b])}" for what, (a, b) in shown.items()),
+        end="",
+    )
     if times["profiled"]:
         some = times["off"][::4]
         print(f"; torch.profiler / off {median_ratio(times['profiled'], some):.3f}", end="")

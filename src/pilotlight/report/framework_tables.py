@@ -79,12 +79,14 @@ def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
 
 
 def _facts(told: Frameworks, label: Label) -> list[str]:
-    """What is the same everywhere once, then what differs, for a few."""
-    if not told.facts:
-        return []
-    everywhere = dict(next(iter(told.facts.values())))
+    """What is the same wherever it is told once, then what differs, for a few."""
+    everywhere: dict[str, object] = {}
+    differs: set[str] = set()
     for facts in told.facts.values():
-        everywhere = {key: value for key, value in everywhere.items() if facts.get(key) == value}
+        differs |= {
+            key for key, value in facts.items() if everywhere.setdefault(key, value) != value
+        }
+    everywhere = {key: value for key, value in everywhere.items() if key not in differs}
     lines = [
         f"{key}: {_value(value)}" for key, value in everywhere.items() if value not in ([], "")
     ]
