@@ -1,8 +1,9 @@
-"""All tests by two workers; the few that fail, once more with nothing beside them.
+"""All tests by three workers; the few that fail, once more with nothing beside them.
 
-The tests start agents, jobs, compilers and browsers on the cores that they run on. One that passes
-alone is named as unsteady and does not fail the whole. Tests of memory orders and hostile segments
-get no second chance: what they find may show itself seldom.
+The tests start agents, jobs, compilers and browsers on the cores that they run on, and wait for
+them a third of the time: hence one worker more than the two cores of a small machine. One that
+passes alone is named as unsteady and does not fail the whole. Tests of memory orders and hostile
+segments get no second chance: what they find may show itself seldom.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pl-tests-") as folder:
         report = Path(folder, "report.xml")
         written = (f"--junitxml={report}", "-o", "junit_family=xunit1")
-        code = pytest("-n", "2", "--dist", "loadfile", "--durations", "10", *written)
+        code = pytest("-n", "3", "--dist", "loadfile", "--durations", "10", *written)
         if code != 1:
             return code
         names = failed(report)
