@@ -147,6 +147,18 @@ def start_node(folder: Path, rank: int, script: Path) -> subprocess.Popen[bytes]
     return subprocess.Popen(words, env=env, start_new_session=True)
 
 
+def capture_two(collector: str, folder: Path) -> tuple[int, dict[str, Any]]:
+    words = ("--steps", "3", "--ranks", "all", "--collector", collector, "--timeout", "120")
+    done = subprocess.run(
+        pilotlight("capture", "two", "--json", "-o", str(folder), *words),
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
 def test_the_nodes_of_a_job_are_traced_in_the_same_steps(
     collector: str, world: Path, tmp_path: Path
 ) -> None:
@@ -154,24 +166,21 @@ def test_the_nodes_of_a_job_are_traced_in_the_same_steps(
     script = tmp_path / "train.py"
     script.write_text(TORCH.format(meeting=tmp_path / "meeting"))
     nodes = [start_node(world / f"n{rank}", rank, script) for rank in (0, 1)]
-    folder = tmp_path / "brought"
     try:
         until(lambda: len(ask("ranks", "two")) == 2 if ask("jobs") else False, 120)
-        words = ("--steps", "3", "--ranks", "all", "--collector", collector, "--timeout", "120")
-        done = subprocess.run(
-            pilotlight("capture", "two", "--json", "-o", str(folder), *words),
-            capture_output=True,
-            text=True,
-            timeout=150,
-        )
+        # On a machine that is busy with other things a rank may poll, or take its first step, too late:
+        # that is told, and tried again.
+        for number in range(4):
+            folder = tmp_path / f"brought{number}"
+            code, result = capture_two(collector, folder)
+            if code == 0 and result["same_steps"] and result["first_step"] is not None:
+                break
     finally:
         for node in nodes:
             os.killpg(node.pid, signal.SIGTERM)
         for node in nodes:
             node.wait(60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout)
-    assert result["same_steps"] is True
+    assert code == 0 and result["same_steps"] is True, result
     first = result["first_step"]
     asked = [one for one in result["processes"] if one["answered"]["state"] == "done"]
     assert sorted(one["node"] for one in asked) == ["node0", "node1"]

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pilotlight.capture.examine import skew_ns
+from pilotlight.capture.examine import common_steps, skew_ns
+from pilotlight.capture.examine import same_steps as steps_are_same
 from pilotlight.capture.manifest import Captured, CaptureManifest, read_capture
 
 
@@ -26,7 +27,8 @@ def combine(
     request: Mapping[str, object],
     problems: Sequence[str],
 ) -> CaptureManifest:
-    """FormatError: one of the parts cannot be read."""
+    """`same_steps` is what the collector says of captures by steps. FormatError: one of the parts
+    cannot be read."""
     manifests = [read_capture(part.folder) for part in parts]
     processes = [
         _moved(process, part, within)
@@ -34,11 +36,16 @@ def combine(
         for process in manifest.processes
     ]
     firsts = {manifest.first_step for manifest in manifests}
+    first_step = firsts.pop() if len(firsts) == 1 else None
+    if first_step is None:
+        # By time: they end in the midst of a step, and not all of them in the same one.
+        processes = common_steps(processes)
+        same_steps = steps_are_same(processes)
     return CaptureManifest(
         job=manifests[0].job,
         created_ns=max(manifest.created_ns for manifest in manifests),
         request=request,
-        first_step=firsts.pop() if len(firsts) == 1 else None,
+        first_step=first_step,
         processes=tuple(processes),
         skew_ns=skew_ns(processes),
         same_steps=same_steps,

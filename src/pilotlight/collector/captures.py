@@ -397,10 +397,11 @@ def _note(folder: Path, capture: Capture, agent: str, facts: Mapping[str, object
         content = {"capture": capture.id, "job": capture.job, "nodes": {}}
     content["from_ns"], content["to_ns"] = capture.from_ns, capture.to_ns
     content["nodes"][capture.title_of(agent)] = {"ranks": list(capture.agents[agent][1]), **facts}
-    if capture.agreement.decided is not None:
-        content["first_step"] = capture.agreement.decided.first_step
+    decided = capture.agreement.decided
     if "steps" in capture.options:
-        content["same_steps"] = _same_steps(content["nodes"].values())
+        content["first_step"] = decided.first_step if decided is not None else None
+        is_by_time = decided is not None and decided.first_step is None
+        content["same_steps"] = None if is_by_time else _same_steps(content["nodes"].values())
     beside = path.with_suffix(".new")
     beside.write_text(json.dumps(content, indent=1))
     beside.replace(path)
