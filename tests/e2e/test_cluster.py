@@ -168,8 +168,8 @@ def test_the_nodes_of_a_job_are_traced_in_the_same_steps(
     nodes = [start_node(world / f"n{rank}", rank, script) for rank in (0, 1)]
     try:
         until(lambda: len(ask("ranks", "two")) == 2 if ask("jobs") else False, 120)
-        # On a machine that is busy with other things a rank may poll, or take its first step, too late:
-        # that is told, and tried again.
+        # On a machine that is busy with other things a rank may poll, or take its first step, too
+        # late: that is told, and tried again.
         for number in range(4):
             folder = tmp_path / f"brought{number}"
             code, result = capture_two(collector, folder)
