@@ -33,6 +33,15 @@ async function accessible(faults, page, where) {
   }
 }
 
+// By the keyboard alone, as somebody without a mouse gets there.
+async function tabTo(page, wanted) {
+  for (let i = 0; i < 300; i++) {
+    if (await wanted.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`${wanted} cannot be reached by the tabulator`);
+}
+
 async function noSidewaysScroll(page, where) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wide <= 0, `${where}: ${wide} px wider than the screen`);
@@ -68,7 +77,7 @@ async function run({ name, address, options }) {
   try {
     const { default: journey } = await import(`./${name}.mjs`);
     await journey({
-      address, options, assert, drawn, noSidewaysScroll, everyView,
+      address, options, assert, drawn, noSidewaysScroll, everyView, tabTo,
       open: (settings) => open({ faults, allowed, origin }, settings),
       accessible: (page, where) => accessible(faults, page, where),
       allow: (pattern) => allowed.push(pattern),

@@ -126,7 +126,8 @@ def _with_unknown(trend: Trend) -> dict[str, int]:
 
 def _nodes(reader: Reader, span: Span) -> list[answers.Node]:
     gpus: dict[str, list[answers.GpuNow]] = defaultdict(list)
-    for gpu in queries.gpus_now(reader, span.to_ns):
+    found = queries.gpus_now(reader, span.to_ns)
+    for gpu in found:
         values = {
             field: gpu.counters[name]
             for name, field in GPU_COUNTERS.items()
@@ -143,5 +144,5 @@ def _nodes(reader: Reader, span: Span) -> list[answers.Node]:
             open_findings=row.open_findings,
             gpus=gpus.get(row.node, []),
         )
-        for row in queries.nodes(reader, span)
+        for row in queries.nodes_of(reader, found)
     ]

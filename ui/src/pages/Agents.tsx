@@ -25,8 +25,7 @@ function Slows({ cost }: { cost: AgentCost | undefined }) {
 function Collects({ cost }: { cost: AgentCost | undefined }) {
   if (!cost || cost.cost.processes === 0) return <small>no process now</small>;
   const { launches_ratio, records_ratio, tiers } = cost.cost;
-  const told = tiers.length === 0 ? "stacks, ranges and steps" : `kernels ${share(records_ratio)}, launches ${share(launches_ratio)} of the time`;
-  return <>{told}{cost.level > 0 && <span class="partial"> · over its budget, level {cost.level}</span>}</>;
+  return <>{tiers.length === 0 ? <small>no GPU</small> : <span title={`launches ${share(launches_ratio)} of the time; ${tiers.join(", ")}`}>{share(records_ratio)} of the time</span>}{cost.level > 0 && <span class="partial"> · over its budget, level {cost.level}</span>}</>;
 }
 
 interface Advice { what: string; state: string; detail: string; fix: string; nodes: string[] }
@@ -84,20 +83,20 @@ export function AgentsPage() {
   };
   return (
     <>
-      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up${up.length ? `; they cost at most ${share(worst)} of a core each` : ""}${slowed ? ` and slow a process by ${overheadText(slowed)} at most` : ""}; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
+      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up${up.length ? `; they cost at most ${share(worst)} of a core each` : ""}${slowed ? `; collecting slows the process with the most by ${overheadText(slowed)}` : ""}; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
       {rows.length === 0 ? <Empty title="Start one on each node" command={`pilotlight agent --collector ${location.origin}`} />
         : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="quiet">{slowed ? "" : "What collecting costs jobs is measured where GPUs are recorded; elsewhere: pilotlight overhead. "}An agent over its budget collects less.</span></div>
           <Table rows={shown} limit={200} label="agents" empty="No agent fits." columns={[
             { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
-            { title: "state", isText: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },
-            { title: "doctor", isText: true, cell: (row) => wordOf(row.agent), sort: (row) => wordOf(row.agent) },
+            { title: "state", isText: true, isBrief: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },
+            { title: "doctor", isText: true, isBrief: true, cell: (row) => wordOf(row.agent), sort: (row) => wordOf(row.agent) },
             { title: "version", isText: true, cell: (row) => row.version, sort: (row) => row.version },
-            { title: "slows a process by", cell: (row) => <Slows cost={costOf.get(row.agent)} />, sort: (row) => costOf.get(row.agent)?.cost.overhead_high ?? -1 },
+            { title: "slows jobs by", cell: (row) => <Slows cost={costOf.get(row.agent)} />, sort: (row) => costOf.get(row.agent)?.cost.overhead_high ?? -1 },
             { title: "sampler", cell: (row) => { const cost = costOf.get(row.agent)?.cost; return cost && cost.sampler_ratio !== null ? <span title={`the sampler of the process with the most, at ${value(cost.rate_hz)} Hz or more`}>{share(cost.sampler_ratio)}</span> : "–"; }, sort: (row) => costOf.get(row.agent)?.cost.sampler_ratio ?? -1 },
-            { title: "collects", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
-            { title: "agent: of a core", cell: (row) => <>{share(row.cpu_ratio)}{ofBudget(costOf.get(row.agent)?.cpu_ceiling_ratio, share)}</>, sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => <>{size(row.rss_bytes)}{ofBudget(costOf.get(row.agent)?.memory_ceiling_bytes, size)}</>, sort: (row) => row.rss_bytes },
+            { title: "kernels recorded", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
+            { title: "agent's CPU", cell: (row) => <>{share(row.cpu_ratio)}{ofBudget(costOf.get(row.agent)?.cpu_ceiling_ratio, share)}</>, sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => <>{size(row.rss_bytes)}{ofBudget(costOf.get(row.agent)?.memory_ceiling_bytes, size)}</>, sort: (row) => row.rss_bytes },
             { title: "clock", cell: (row) => `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}`, sort: (row) => Math.abs(row.offset_ns) },
-            { title: "waiting to be sent", cell: (row) => size(row.spool_bytes), sort: (row) => row.spool_bytes },
+            { title: "to be sent", cell: (row) => size(row.spool_bytes), sort: (row) => row.spool_bytes },
             { title: "lost", cell: (row) => lostOf(row), sort: (row) => row.records_dropped + row.rows_lost + row.batches_lost },
             { title: "GPUs", cell: (row) => (row.gpus.length ? <span title={row.gpus.join(", ")}>{row.gpus.length} × {row.gpus[0]!.replace(/^NVIDIA /, "")}</span> : "none seen") },
             { title: "jobs", isText: true, cell: (row) => row.jobs.slice(0, 4).map((job) => <a href={write(["job", job])}>{job} </a>) }]} />

@@ -17,6 +17,7 @@ from pilotlight.store.queries.fleet import (
     doctor,
     gpus_now,
     nodes,
+    nodes_of,
 )
 from pilotlight.store.queries.hot import (
     CollectiveRow,
@@ -103,6 +104,7 @@ __all__ = [
     "kernels",
     "last",
     "nodes",
+    "nodes_of",
     "phases",
     "ranges",
     "ranks",

@@ -143,8 +143,13 @@ def doctor(reader: Reader, limit: int = 20_000) -> list[DoctorRow]:
 
 
 def nodes(reader: Reader, span: Span) -> list[NodeRow]:
+    return nodes_of(reader, gpus_now(reader, span.to_ns))
+
+
+def nodes_of(reader: Reader, gpus: Sequence[GpuRow]) -> list[NodeRow]:
+    """With what their GPUs were last seen to do."""
     values: dict[tuple[str, str], list[float]] = {}
-    for gpu in gpus_now(reader, span.to_ns):
+    for gpu in gpus:
         for name, value in gpu.counters.items():
             values.setdefault((gpu.node, name), []).append(value)
     counters: dict[str, dict[str, float]] = {}
