@@ -34,7 +34,7 @@ def test_the_same_steps_of_all_ranks_come_in_one_folder(world: Path) -> None:
     job = RunningJob(world, "train", TRAIN, *TORCHRUN, str(RANKS), "PROGRAM")
     try:
         agent = agent_pid()
-        code, result, said = job.capture("--steps", "3", "--shapes")
+        code, result, said = job.capture_in_step("--steps", "3", "--shapes")
         words = ["train", "--ranks", "1,7", "--steps", "1", "-o", str(world / "one")]
         partial = subprocess.run(
             [sys.executable, "-m", "pilotlight", "capture", *words],
@@ -89,7 +89,7 @@ def test_the_same_steps_of_all_ranks_come_in_one_folder(world: Path) -> None:
 def test_ranks_that_a_program_spawns_are_told_from_their_loaders_workers(world: Path) -> None:
     job = RunningJob(world, "spawn", SPAWN, sys.executable, "PROGRAM")
     try:
-        code, result, said = job.capture("--steps", "2")
+        code, result, said = job.capture_in_step("--steps", "2")
     finally:
         job.stop()
     assert code == 0, (said, result)
