@@ -71,7 +71,7 @@ def test_two_that_start_an_agent_at_once_get_the_same(place: Runtime) -> None:
 def test_an_agent_that_cannot_start_is_an_error_with_its_last_line(
     place: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pilotlight.agent.spawn._WAIT_S", 1.0)
+    monkeypatch.setattr("pilotlight.agent.spawn._WAIT_S", 60.0)
     prepare(place)
     place.client_socket.mkdir()
     (place.client_socket / "x").touch()

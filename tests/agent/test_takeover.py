@@ -18,12 +18,13 @@ from pilotlight.recording.recording import Recording
 
 BURST = 8
 KILLS = 6
-# Runs until its standard input is closed; then says how far it came.
+# Runs until its standard input is closed; then says how far it came. So slowly that its ring lasts
+# for the start of an agent on a machine that has other things to do.
 LOAD = f"""
 import pilotlight, select, sys, time
 pilotlight.start()
 number = 0
-while not select.select([sys.stdin], [], [], 0.01)[0]:
+while not select.select([sys.stdin], [], [], 0.03)[0]:
     for _ in range({BURST}):
         pilotlight.counter("n", number)
         with pilotlight.annotate("work"):

@@ -12,6 +12,7 @@ from pilotlight.errors import AgentError
 from pilotlight.runtime import Runtime, prepare, runtime
 
 _WAIT_S = 10.0
+_MOST_STARTS = 5
 _LOOK_AGAIN_S = 0.02
 _LOG_BYTES = 1 << 20
 
@@ -24,16 +25,19 @@ def ensure_agent() -> Client:
     place = runtime()
     deadline = time.monotonic() + _WAIT_S
     child: int | None = None
+    starts = 0
     while True:
         client = _reach(place)
         if client is not None:
             return client
-        if child is None or _has_ended(child):
+        is_wanted = child is None or _has_ended(child)
+        if (starts == _MOST_STARTS and is_wanted) or time.monotonic() > deadline:
+            raise AgentError(f"no agent could be started: {_last_line(place.log)}")
+        if is_wanted:
             # Ours may have lost a race, or met one that was just going: then the next one wins.
             prepare(place)
             child = _spawn(place)
-        if time.monotonic() > deadline:
-            raise AgentError(f"no agent could be started: {_last_line(place.log)}")
+            starts += 1
         time.sleep(_LOOK_AGAIN_S)
 
 
