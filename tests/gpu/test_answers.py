@@ -54,7 +54,8 @@ def test_totals_of_windows_stand_for_the_time_between_them(
     gpu = _report(pilotlight_cli, done.folder)["gpu"]
     assert isinstance(gpu, dict)
     (process,) = gpu["processes"]
-    assert 0.02 < process["coverage_ratio"] < 0.99
+    # How much, is the governor's choice: little on a machine whose noise looks like a cost.
+    assert 0 < process["coverage_ratio"] < 0.99
     gemm = next(row for row in gpu["work"] if row["name"] == "gemm")
     assert gemm["seen"] < 9600
     assert gemm["total_count"] == pytest.approx(9600, rel=0.03)
