@@ -7,7 +7,8 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pilotlight.errors import StoreError
 from pilotlight.store.ddl import statements, ttl
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
+T = TypeVar("T")
 
 _MISSING = "the store needs the server parts: pip install 'pilotlight[server]'"
 # ALL_CONNECTION_TRIES_FAILED, NETWORK_ERROR, SOCKET_TIMEOUT, ALL_REPLICAS_ARE_STALE
 _SHARD_DOWN = (279, 210, 209, 369)
 _QUERY_MEMORY_BYTES = 2 << 30
+_BESIDE_THREADS = 3
 
 
 class Store:
@@ -42,6 +45,7 @@ class Store:
         self._threads = threading.local()
         self._clients: list[Any] = []
         self._guard = threading.Lock()
+        self._beside: ThreadPoolExecutor | None = None
         try:
             self._migrate(keep_days or {})
         except BaseException:
@@ -111,6 +115,23 @@ class Store:
         except Exception as error:
             raise _refused(error) from error
 
+    def beside(self, question: Callable[[], T]) -> Future[T]:
+        """Asks it beside others, on a thread of the store's own. Within such a question, at once:
+        a thread that waits for another of its own kind may wait for ever."""
+        if getattr(self._threads, "is_beside", False):
+            done: Future[T] = Future()
+            try:
+                done.set_result(question())
+            except Exception as error:
+                done.set_exception(error)
+            return done
+        with self._guard:
+            if self._beside is None:
+                self._beside = ThreadPoolExecutor(
+                    _BESIDE_THREADS, "store", lambda: setattr(self._threads, "is_beside", True)
+                )
+            return self._beside.submit(question)
+
     def new_client(self) -> Any:
         """A session of its own, for settings that nobody else must get."""
         try:
@@ -127,6 +148,10 @@ class Store:
             self.command(statement)
 
     def close(self) -> None:
+        with self._guard:
+            beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.shutdown()
         with self._guard:
             clients, self._clients = self._clients, []
         for client in clients:

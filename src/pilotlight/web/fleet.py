@@ -28,12 +28,14 @@ WHERE tenant = {tenant:String} AND name IN {names:Array(String)}
 
 
 def fleet(reader: Reader, span: Span) -> answers.Fleet:
+    trends_of = reader.beside(lambda: queries.trends(reader, span, TREND_POINTS))
+    nodes_of = reader.beside(lambda: _nodes(reader, span))
+    findings_of = reader.beside(lambda: queries.findings(reader, state="open", limit=JOBS_LIMIT))
+    mfu_of = reader.beside(lambda: _mfu(reader, span))
     rows = queries.jobs(reader, span, JOBS_LIMIT)
-    worst = _worst(queries.findings(reader, state="open", limit=JOBS_LIMIT))
-    trends = queries.trends(reader, span, TREND_POINTS)
-    mfu = _mfu(reader, span)
+    trends, worst, mfu = trends_of.result(), _worst(findings_of.result()), mfu_of.result()
     jobs = [_job(row, trends.get(row.job), worst.get(row.job), mfu.get(row.job)) for row in rows]
-    nodes = _nodes(reader, span)
+    nodes = nodes_of.result()
     return answers.Fleet(
         now_ns=reader.now_ns,
         from_ns=span.from_ns,

@@ -24,11 +24,17 @@ WHERE tenant = {tenant:String} AND job = {job:String} AND s.time_ns >= {from_ns:
 
 
 def job_page(reader: Reader, name: str) -> answers.Job:
+    findings_of = reader.beside(lambda: queries.findings(reader, name))
+    cost_of = reader.beside(lambda: queries.job_cost(reader, name))
     detail = queries.job(reader, name)
-    found = queries.findings(reader, name)
+    # What the page of any job needs is under way; from here on it depends on what this one is.
+    since = Span(max(0, detail.row.updated_ns - DAY_NS), 1 << 62)
+    ranks_of = reader.beside(lambda: queries.ranks(reader, name, since))
+    found = findings_of.result()
+    events_in = reader.beside(lambda: events_of(reader, detail, found))
+    changes = changes_of(reader, name) if len(detail.attempts) > 1 else []
     attempt = max((row.attempt for row in detail.attempts), default=0)
     recent, before = _recent(reader, name, detail)
-    ranks = queries.ranks(reader, name, Span(max(0, detail.row.updated_ns - DAY_NS), 1 << 62))
     return answers.Job(
         now_ns=reader.now_ns,
         headline=headline(detail, found, recent, before),
@@ -45,11 +51,11 @@ def job_page(reader: Reader, name: str) -> answers.Job:
         last_step=detail.last_step,
         first_step_ns=detail.first_step_ns,
         last_step_ns=detail.last_step_ns,
-        ranks=list(ranks),
+        ranks=list(ranks_of.result()),
         findings=list(found),
-        events=events_of(reader, detail, found),
-        changes=changes_of(reader, name) if len(detail.attempts) > 1 else [],
-        cost=queries.job_cost(reader, name),
+        events=events_in.result(),
+        changes=changes,
+        cost=cost_of.result(),
         is_partial=reader.is_partial,
     )
 

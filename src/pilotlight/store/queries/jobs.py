@@ -106,6 +106,16 @@ class _Sizes:
     length_ns: int
 
 
+@dataclass(frozen=True)
+class _About:
+    """Of each job: its steps and ranks by attempt, what was lost, how many findings are open."""
+
+    totals: dict[str, list[_Totals]]
+    sizes: dict[str, dict[int, _Sizes]]
+    losses: dict[str, dict[str, int]]
+    findings: dict[str, int]
+
+
 _JOBS = """
 SELECT job, argMax(cluster, (attempt, updated_ns)), min(started_ns), max(jobs.updated_ns) AS latest,
   max(ended_ns), uniqExact(attempt), uniqExact(node), max(world_size),
@@ -153,22 +163,22 @@ _FEW_JOBS = 100
 def jobs(reader: Reader, span: Span, limit: int = 200) -> list[JobRow]:
     """Those with news in the span, latest first."""
     found = reader.select(_JOBS, job="", from_ns=span.from_ns, to_ns=span.to_ns, limit=limit)
-    names = [row[0] for row in found]
-    return _rows(
-        reader, found, _totals(reader, names), _sizes(reader, names), _losses(reader, names)
-    )
+    about = _about(reader, [row[0] for row in found])
+    return _rows(reader, found, about)
 
 
 def job(reader: Reader, name: str) -> JobDetail:
     """NotFound names the latest jobs."""
+    attempts_of = reader.beside(lambda: reader.select(_ATTEMPTS, job=name))
+    quantiles_of = reader.beside(lambda: step_quantiles(reader, name))
+    about = _about(reader, [name])
     found = reader.select(_JOBS, job=name, from_ns=0, to_ns=1 << 62, limit=1)
     if not found:
         others = [row.job for row in jobs(reader, Span(0, 1 << 62), 8)]
         raise NotFound(f"no job {name}; there are: {', '.join(others) or 'none'}")
-    totals, sizes, losses = _totals(reader, [name]), _sizes(reader, [name]), _losses(reader, [name])
-    (row,) = _rows(reader, found, totals, sizes, losses)
-    attempts = reader.select(_ATTEMPTS, job=name)
-    mine = totals.get(name, [])
+    (row,) = _rows(reader, found, about)
+    attempts, mine = attempts_of.result(), about.totals.get(name, [])
+    sizes = about.sizes.get(name, {})
     newest = [one for one in mine if one.attempt == max(each.attempt for each in mine)]
     return JobDetail(
         row=row,
@@ -179,15 +189,15 @@ def job(reader: Reader, name: str) -> JobDetail:
                 started_ns=int(started),
                 ended_ns=int(ended),
                 nodes=int(nodes),
-                ranks=sizes.get(name, {}).get(int(attempt), _Sizes(0, 0)).ranks,
+                ranks=sizes.get(int(attempt), _Sizes(0, 0)).ranks,
                 exit_code=int(exit_code),
             )
             for attempt, states, started, updated, ended, nodes, exit_code, _ in attempts
         ],
         facts=_facts(attempts[-1][-1]),
-        quantiles_ns=step_quantiles(reader, name),
-        waste=_waste(mine, sizes.get(name, {})),
-        losses=losses.get(name, {}),
+        quantiles_ns=quantiles_of.result(),
+        waste=_waste(mine, sizes),
+        losses=about.losses.get(name, {}),
         first_step=min((one.first_step for one in newest), default=0),
         last_step=max((one.last_step for one in newest), default=0),
         first_step_ns=min((one.first_ns for one in newest), default=0),
@@ -245,11 +255,8 @@ def _waste(totals: Sequence[_Totals], sizes: dict[int, _Sizes]) -> Waste:
 def _rows(
     reader: Reader,
     found: Sequence[Row],
-    totals: dict[str, list[_Totals]],
-    sizes: dict[str, dict[int, _Sizes]],
-    losses: dict[str, dict[str, int]],
+    about: _About,
 ) -> list[JobRow]:
-    findings: dict[str, int] = dict(_of_jobs(reader, _FINDINGS, [row[0] for row in found]))
     made = []
     for row in found:
         name, cluster, started, updated, ended, attempts, nodes, world = row[:8]
@@ -257,7 +264,7 @@ def _rows(
         latest = max(place[0] for place in places)
         newest = [place for place in places if place[0] == latest]
         state = _state(reader, [place[1] for place in newest], updated)
-        mine, ranks = totals.get(name, []), sizes.get(name, {})
+        mine, ranks = about.totals.get(name, []), about.sizes.get(name, {})
         count = sum(one.count for one in mine)
         total_ns = sum(one.total_ns for one in mine)
         compute_ns = sum(one.parts_ns["compute_ns"] for one in mine)
@@ -283,11 +290,19 @@ def _rows(
                 step_ns=total_ns // count if count else 0,
                 gpu_hours=sum(size.length_ns for size in ranks.values()) / HOUR_NS,
                 busy_ratio=compute_ns / total_ns if compute_ns and total_ns else None,
-                open_findings=int(findings.get(name, 0)),
-                lost=sum(losses.get(name, {}).values()),
+                open_findings=about.findings.get(name, 0),
+                lost=sum(about.losses.get(name, {}).values()),
             )
         )
     return made
+
+
+def _about(reader: Reader, names: Sequence[str]) -> _About:
+    totals = reader.beside(lambda: _totals(reader, names))
+    sizes = reader.beside(lambda: _sizes(reader, names))
+    losses = reader.beside(lambda: _losses(reader, names))
+    findings = {name: int(count) for name, count in _of_jobs(reader, _FINDINGS, names)}
+    return _About(totals.result(), sizes.result(), losses.result(), findings)
 
 
 def _totals(reader: Reader, names: Sequence[str]) -> dict[str, list[_Totals]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -55,6 +56,10 @@ class Reader:
     def select_arrow(self, sql: str, **parameters: object) -> pa.Table:
         """The same for many rows."""
         return self._ask(self.store.select_arrow, sql, parameters)
+
+    def beside(self, question: Callable[[], T]) -> Future[T]:
+        """Asks what does not depend on other answers beside them."""
+        return self.store.beside(question)
 
     def _ask(
         self, ask: Callable[[str, Parameters, Parameters], T], sql: str, parameters: Parameters
