@@ -17,6 +17,9 @@ constexpr timespec kNap = {0, 500000};
 // No record of any version is longer.
 constexpr size_t kMostRecordBytes = 256;
 
+constexpr char kCutBuffers[] = "gpu/cut_buffers";
+constexpr char kZeroTimes[] = "gpu/zero_timestamps";
+constexpr char kUnknownRecords[] = "gpu/unknown_records";
 constexpr char kLostAtExit[] = "gpu/lost_at_exit";
 constexpr char kBuffersLeft[] = "gpu/buffers_left";
 constexpr char kExitUnsure[] = "gpu/exit_unsure";
@@ -25,7 +28,8 @@ constexpr char kExitUnsure[] = "gpu/exit_unsure";
 
 void Collector::prepare_exit() noexcept {
   // While there is room for names.
-  for (const char* name : {kLostAtExit, kBuffersLeft, kExitUnsure}) {
+  for (const char* name :
+       {kCutBuffers, kZeroTimes, kUnknownRecords, kLostAtExit, kBuffersLeft, kExitUnsure}) {
     api_->string(name, strlen(name));
   }
 }
@@ -83,6 +87,8 @@ void Collector::tell_exit() noexcept {
   }
   bool unsure = decoding_.load() || !flushed_.load(std::memory_order_acquire);
   uint64_t left = left_at_exit();
+  // All that says of a record that it is not in the recording: what was last said of it may have
+  // found the ring full.
   const DecodeCounts& decoded = decoder_.counts();
   struct {
     const char* name;
@@ -90,6 +96,9 @@ void Collector::tell_exit() noexcept {
   } const all[] = {{"gpu/records", decoded.records},
                    {"gpu/lost_by_cupti", decoded.cupti_lost},
                    {"gpu/lost_ring_full", decoded.ring_full},
+                   {kCutBuffers, decoded.cut_buffers},
+                   {kZeroTimes, decoded.zero_times},
+                   {kUnknownRecords, decoded.unknown},
                    {kLostAtExit, left},
                    {kBuffersLeft, pool_.out()},
                    {kExitUnsure, unsure ? 1u : 0u}};
