@@ -2,7 +2,8 @@
 #include "probe/stack_interner.h"
 
 #include <algorithm>
-#include <new>
+#include <cstdlib>
+#include <type_traits>
 
 namespace pilotlight {
 namespace {
@@ -59,13 +60,15 @@ struct StackInterner::Tables {
   Stack stacks[kStacks];
 };
 
-StackInterner::~StackInterner() { delete tables_; }
+StackInterner::~StackInterner() { std::free(tables_); }
 
 bool StackInterner::open(const StackWalker& walker, Definitions* definitions) noexcept {
   definitions_ = definitions;
   if (!reader_.open(walker.memory(), walker.python())) return false;
   has_numbers_ = CodeReader::has_unique_number(walker.python().version);
-  if (tables_ == nullptr) tables_ = new (std::nothrow) Tables();
+  // Zeros as the kernel gives them: most of its 250 pages are never touched.
+  static_assert(std::is_trivially_destructible_v<Tables>);
+  if (tables_ == nullptr) tables_ = static_cast<Tables*>(std::calloc(1, sizeof(Tables)));
   return tables_ != nullptr;
 }
 

@@ -1,17 +1,19 @@
 // native/probe/thread_table.cpp
 #include "probe/thread_table.h"
 
+#include <new>
+
 namespace pilotlight {
 
 ThreadTable::~ThreadTable() {
-  for (uint32_t i = 0; i < used_; i++) entries_[i].file.close();
+  for (uint32_t i = 0; i < used_; i++) entries()[i].file.close();
 }
 
 ThreadEntry* ThreadTable::find(const ThreadRef& ref, uint64_t pass) noexcept {
   // Threads come in the same order each time, so the first look nearly always hits.
   for (uint32_t i = 0; i < used_; i++) {
     uint32_t place = (next_ + i) % used_;
-    ThreadEntry& entry = entries_[place];
+    ThreadEntry& entry = entries()[place];
     if (entry.ref.address != ref.address || entry.ref.tid != ref.tid) continue;
     entry.ref = ref;
     entry.seen_pass = pass;
@@ -19,8 +21,7 @@ ThreadEntry* ThreadTable::find(const ThreadRef& ref, uint64_t pass) noexcept {
     return &entry;
   }
   if (used_ == kMaxThreads) return nullptr;
-  ThreadEntry& entry = entries_[used_++];
-  entry = ThreadEntry{};
+  ThreadEntry& entry = *new (&entries()[used_++]) ThreadEntry{};
   entry.ref = ref;
   entry.seen_pass = pass;
   next_ = used_;
@@ -36,10 +37,10 @@ void ThreadTable::release(ThreadEntry* entry) noexcept {
 void ThreadTable::sweep(uint64_t pass) noexcept {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < used_; i++) {
-    if (entries_[i].seen_pass != pass) {
-      release(&entries_[i]);
+    if (entries()[i].seen_pass != pass) {
+      release(&entries()[i]);
     } else {
-      if (kept != i) entries_[kept] = entries_[i];
+      if (kept != i) entries()[kept] = entries()[i];
       kept++;
     }
   }
@@ -48,7 +49,7 @@ void ThreadTable::sweep(uint64_t pass) noexcept {
 }
 
 void ThreadTable::forget_times() noexcept {
-  for (uint32_t i = 0; i < used_; i++) entries_[i].sampled_ns = 0;
+  for (uint32_t i = 0; i < used_; i++) entries()[i].sampled_ns = 0;
 }
 
 ThreadState ThreadTable::state_of(ThreadEntry* entry, pid_t pid, const GilAddresses& gil) noexcept {

@@ -49,7 +49,9 @@ class ThreadTable {
   uint32_t used_ = 0;
   uint32_t files_ = 0;
   uint32_t next_ = 0;  // where the thread after the last found one should be
-  ThreadEntry entries_[kMaxThreads];
+  // Not constructed before a thread needs it: most pages of the table are never touched.
+  ThreadEntry* entries() noexcept { return reinterpret_cast<ThreadEntry*>(storage_); }
+  alignas(ThreadEntry) unsigned char storage_[kMaxThreads * sizeof(ThreadEntry)];
 };
 
 }  // namespace pilotlight

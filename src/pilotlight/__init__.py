@@ -14,8 +14,6 @@ needs no change of the program. For more detail, from inside it:
 Without a running probe the calls cost a few nanoseconds and do nothing.
 """
 
-from __future__ import annotations
-
 # Spelled out: importing `typing` would cost every Python of a job five milliseconds.
 TYPE_CHECKING = False
 if TYPE_CHECKING:

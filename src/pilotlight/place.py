@@ -1,7 +1,5 @@
 """Where the agent's sockets are, by docs/protocol.md. Light: every probe asks at its start."""
 
-from __future__ import annotations
-
 import os
 
 NODE_FOLDER = "/run/pilotlight"

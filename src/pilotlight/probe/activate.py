@@ -3,8 +3,6 @@
 Runs inside other people's programs: raises nothing, prints nothing, imports little.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -21,7 +19,7 @@ _MOST_REASON_BYTES = 65536
 _FRAMEWORKS = ("torch", "jax", "vllm", "sglang")
 
 _hooked = False
-_identity: Identity | None = None
+_identity: "Identity | None" = None
 
 
 def activate() -> None:
@@ -86,7 +84,7 @@ def _hook() -> None:
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _imported(framework: ModuleType) -> None:
+def _imported(framework: "ModuleType") -> None:
     """Only now what adapters need is loaded. Never raises: it runs inside an import."""
     try:
         from pilotlight.probe import adapters, devices, errands
@@ -137,9 +135,13 @@ def _period_ns() -> int:
 
 
 def _read(path: str) -> str:
+    # Not open(): a file object with a buffer and a decoder takes five times as long.
     try:
-        with open(path, errors="replace") as file:  # noqa: PTH123
-            return file.read(65536)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, 65536).decode(errors="replace")
+        finally:
+            os.close(fd)
     except OSError:
         return ""
 

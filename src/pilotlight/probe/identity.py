@@ -1,7 +1,5 @@
 """Who this process is: job, rank and place, from what its launcher put in the environment."""
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -136,8 +134,8 @@ class Identity:
 
 
 def identify(
-    env: Mapping[str, str],
-    command: Sequence[str],
+    env: "Mapping[str, str]",
+    command: "Sequence[str]",
     pid: int,
     parent_pid: int,
     cgroup: str,
@@ -178,7 +176,7 @@ def container_of(cgroup: str) -> str | None:
     return None
 
 
-def without_secrets(command: Sequence[str]) -> list[str]:
+def without_secrets(command: "Sequence[str]") -> list[str]:
     """The command with the values of telling arguments left out, and bounded in size."""
     shown: list[str] = []
     hide_next = False
@@ -241,11 +239,11 @@ def _text(text: str) -> str:
     return encode_basestring_ascii(text)
 
 
-def _first(env: Mapping[str, str], names: Sequence[str]) -> str | None:
+def _first(env: "Mapping[str, str]", names: "Sequence[str]") -> str | None:
     return next((env[name] for name in names if env.get(name)), None)
 
 
-def _number(launchers: Sequence[Launcher], env: Mapping[str, str], field: str) -> int | None:
+def _number(launchers: "Sequence[Launcher]", env: "Mapping[str, str]", field: str) -> int | None:
     for launcher in launchers:
         text = _first(env, launcher.numbers[field])
         if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
@@ -253,7 +251,7 @@ def _number(launchers: Sequence[Launcher], env: Mapping[str, str], field: str) -
     return None
 
 
-def _job(launchers: Sequence[Launcher], env: Mapping[str, str]) -> str | None:
+def _job(launchers: "Sequence[Launcher]", env: "Mapping[str, str]") -> str | None:
     for launcher in launchers:
         name = _first(env, launcher.job)
         if name is not None and name not in _NO_JOB:

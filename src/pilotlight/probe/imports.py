@@ -1,7 +1,5 @@
 """Tells adapters when a framework has been imported: late, in a thread, or a second time."""
 
-from __future__ import annotations
-
 import sys
 
 TYPE_CHECKING = False
@@ -20,7 +18,7 @@ class ImportWatch:
     def __init__(self) -> None:
         self._wanted: dict[str, list[Imported]] = {}
 
-    def when_imported(self, name: str, call: Imported) -> None:
+    def when_imported(self, name: str, call: "Imported") -> None:
         """Calls at once if it is there already, and again whenever it is loaded anew."""
         self._wanted.setdefault(name, []).append(call)
         if self not in sys.meta_path:
@@ -37,8 +35,8 @@ class ImportWatch:
             sys.meta_path.remove(self)
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
         if name not in self._wanted:
             return None
         for finder in sys.meta_path:
@@ -50,13 +48,13 @@ class ImportWatch:
                 return self._watched(spec)
         return None
 
-    def _watched(self, spec: ModuleSpec) -> ModuleSpec:
+    def _watched(self, spec: "ModuleSpec") -> "ModuleSpec":
         loader: Any = spec.loader
         load = getattr(loader, "exec_module", None)
         if load is None:
             return spec
 
-        def exec_module(module: ModuleType) -> None:
+        def exec_module(module: "ModuleType") -> None:
             # As it was, before the framework or anybody else looks at it.
             del loader.exec_module
             load(module)
