@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pilotlight.permission import METHODS, Facts, capabilities_of, holders, missing_for
+from pilotlight.permission import METHODS, Facts, capabilities_of, holders, missing_for, reason_of
 
 _ALL = frozenset(method.function for method in METHODS.values())
 _FREE = Facts("RmProfilingAdminOnly: 0\n", 0, "/x/libcupti.so.12", _ALL, True, ())
@@ -52,3 +52,11 @@ def test_dcgm_stands_in_the_way_of_counters_but_not_of_pcs() -> None:
     assert not missing_for(METHODS["pc"], facts)
     (missing,) = missing_for(METHODS["pm"], facts)
     assert "nv-hostengine" in missing.what and "dcgmi profile --pause" in missing.fix
+
+
+def test_who_has_the_counters_is_said_with_how_to_get_them() -> None:
+    assert "dcgmi profile --pause" in reason_of(26)
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in reason_of(35)
+    assert "pip install" in reason_of(46)
+    assert "12.6" in reason_of(1001)
+    assert reason_of(4711) == "error 4711"

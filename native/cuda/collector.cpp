@@ -37,7 +37,10 @@ Collector::Collector() noexcept
     : launches_(&table_),
       decoder_(&library_, &clock_, &names_, &table_, &nodes_),
       governor_(settings_by_environment()),
-      pc_governor_(settings_by_environment()) {
+      methods_{{kTierPc, &pc_, Governor(settings_by_environment()), "PC sampling", "gpu/pc_duty",
+                "gpu/pc_overhead_ratio", "gpu/pc_overhead_low", "gpu/pc_overhead_high"},
+               {kTierPm, &pm_, Governor(settings_by_environment()), "PM sampling", "gpu/pm_duty",
+                "gpu/pm_overhead_ratio", "gpu/pm_overhead_low", "gpu/pm_overhead_high"}} {
   sem_init(&wake_, 0, 0);
   sem_init(&decode_, 0, 0);
   sem_init(&finished_, 0, 0);
@@ -188,7 +191,7 @@ void Collector::release(bool teardown) noexcept {
   end_window(clock_ns(CLOCK_MONOTONIC));
   window_ = Window::kNone;
   api_->mark("gpu/window", 10, kMarkNothing);
-  set_sampling(false);
+  set_sampling(kTierOff);
   set_records(false, false);
   if (has_graphs_) library_.disable(kGraphTrace);
   // All of them: whoever comes next would get those that are still out.
@@ -288,11 +291,12 @@ void Collector::decode_all() noexcept {
 }
 
 void Collector::context_ends(Context context) noexcept {
-  if (!notes_contexts_.load(std::memory_order_acquire)) return;
+  DeviceSampler* sampler = notes_contexts_.load(std::memory_order_acquire);
+  if (sampler == nullptr) return;
   // On the application's thread, inside CUPTI: if ours is inside it too, the context goes as it is.
   timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
-  if (pthread_mutex_timedlock(&lock_, &until) != 0) return sampler_.abandon(context);
-  sampler_.forget(context);
+  if (pthread_mutex_timedlock(&lock_, &until) != 0) return sampler->abandon(context);
+  if (method_ != nullptr) method_->sampler->forget(context);
   pthread_mutex_unlock(&lock_);
 }
 
@@ -324,9 +328,8 @@ void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* d
     return self->resource(id, *static_cast<const ResourceData*>(data));
   const auto& call = *static_cast<const CallbackData*>(data);
   self->launches_.callback(domain, id, call);
-  if (__builtin_expect(self->notes_contexts_.load(std::memory_order_relaxed), 0)) {
-    self->sampler_.note(call.context);
-  }
+  DeviceSampler* sampler = self->notes_contexts_.load(std::memory_order_relaxed);
+  if (__builtin_expect(sampler != nullptr, 0)) sampler->note(call.context);
   if (__builtin_expect(!self->finalize_.load(std::memory_order_relaxed), 1)) return;
   // Not while our threads are inside CUPTI, nor while its records are read: then the next call does
   // it.

@@ -18,6 +18,7 @@
 #include "cuda/launch_table.h"
 #include "cuda/launches.h"
 #include "cuda/pc_sampler.h"
+#include "cuda/pm_sampler.h"
 #include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
@@ -38,6 +39,13 @@ class Collector {
 
  private:
   enum class Window { kNone, kOn, kPlain, kQuiet };
+  // Of T2, with what it is called in counters.
+  struct Method {
+    Tier tier;
+    DeviceSampler* sampler;
+    Governor governor;  // of the cycles with it, under the same ceiling
+    const char *title, *duty, *ratio, *low, *high;
+  };
 
   Collector() noexcept;
   static void* run(void* collector) noexcept;
@@ -58,7 +66,7 @@ class Collector {
   void begin_window(Window window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
   void set_records(bool on, bool nodes) noexcept;
-  void set_sampling(bool wanted) noexcept;
+  void set_sampling(uint32_t tier) noexcept;
 
   void loop() noexcept;
   void turn(int64_t now_ns) noexcept;
@@ -73,9 +81,11 @@ class Collector {
   uint32_t wanted_tier() const noexcept;
   int64_t window_ns(Window window) noexcept;
   Window next_window() noexcept;
+  bool is_alone() const noexcept;
+  bool can_sample() const noexcept;
   bool samples_next() const noexcept;
   bool ends_early() const noexcept;
-  Governor& governor() noexcept { return is_sampling_ ? pc_governor_ : governor_; }
+  Governor& governor() noexcept { return is_sampling_ ? method_->governor : governor_; }
   void context_ends(Context context) noexcept;
   WindowFacts facts(int64_t now_ns) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
@@ -92,8 +102,10 @@ class Collector {
   Launches launches_;
   Decoder decoder_;
   Governor governor_;
-  PcSampler sampler_;
-  Governor pc_governor_;  // of the cycles with PC sampling, under the same ceiling
+  PcSampler pc_;
+  PmSampler pm_;
+  Method methods_[2];
+  Method* method_ = nullptr;  // the one that is asked for
 
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;  // of CUPTI's state, below
   std::atomic<bool> holds_{false};
@@ -110,7 +122,7 @@ class Collector {
   bool launches_on_ = false;
   bool nodes_on_ = false;
   bool is_sampling_ = false;  // this cycle's on window, instead of device records
-  std::atomic<bool> notes_contexts_{false};
+  std::atomic<DeviceSampler*> notes_contexts_{nullptr};
   std::atomic<bool> saw_graph_{false};
 
   // Of the thread that decodes. The other one keeps the windows, which must not wait for the agent.
@@ -138,8 +150,9 @@ class Collector {
   uint64_t steps_before_ = 0;
   uint32_t on_windows_ = 0;
   uint64_t random_ = 1;
-  uint64_t shown_[24] = {};
-  double told_[4] = {-1, -1, -1, 0};  // tier; time with records, launches, PC sampling
+  uint64_t shown_[32] = {};
+  double told_[3] = {-1, -1, -1};  // tier; time with records, with launches
+  double told_sampling_[2] = {};   // by method
   char missing_[192] = {};
 };
 

@@ -41,7 +41,7 @@ void Collector::flush_for_exit() noexcept {
   if (holds_.load(std::memory_order_relaxed)) {
     if (window_ != Window::kNone) api_->mark("gpu/window", 10, kMarkEnded);
     library_.flush(kFlushForced);
-    sampler_.stop();
+    if (method_ != nullptr) method_->sampler->stop();
   }
   pthread_mutex_unlock(&lock_);
   flushed_.store(true, std::memory_order_release);

@@ -45,26 +45,39 @@ void Collector::set_records(bool on, bool nodes) noexcept {
   records_on_ = on;
 }
 
-// Before the first cycle with PC sampling, and after the last one.
-void Collector::set_sampling(bool wanted) noexcept {
-  if (wanted == notes_contexts_.load(std::memory_order_relaxed)) return;
-  bool alone = !library_.facts().samples_beside;
-  if (wanted) {
-    if (alone) set_records(false, false);
-    if (alone && has_graphs_) library_.disable(kGraphTrace);
-    sampler_.open(&library_, api_);
-  } else {
-    sampler_.close();
-    if (alone && has_graphs_) library_.enable(kGraphTrace);
+// Before the first cycle with the method of this tier, if it has one, and after the last one.
+void Collector::set_sampling(uint32_t tier) noexcept {
+  Method* wanted = nullptr;
+  for (Method& method : methods_) {
+    if (method.tier == tier) wanted = &method;
+  }
+  if (wanted == method_) return;
+  if (method_ != nullptr) {
+    notes_contexts_.store(nullptr, std::memory_order_release);
+    method_->sampler->close();
+    if (is_alone() && has_graphs_) library_.enable(kGraphTrace);
     is_sampling_ = false;
   }
-  notes_contexts_.store(wanted, std::memory_order_release);
+  method_ = wanted;
+  if (method_ == nullptr) return;
+  if (is_alone()) set_records(false, false);
+  if (is_alone() && has_graphs_) library_.disable(kGraphTrace);
+  method_->sampler->open(&library_, api_, &clock_);
+  notes_contexts_.store(method_->sampler, std::memory_order_release);
 }
 
-// Records and PC sampling take turns, so that whoever asked for records has them meanwhile.
+// Whether the method excludes device records, also those of graphs.
+bool Collector::is_alone() const noexcept {
+  return method_->tier == kTierPc && !library_.facts().samples_beside;
+}
+
+bool Collector::can_sample() const noexcept {
+  return method_ != nullptr && method_->sampler->refused() == kSuccess;
+}
+
+// Records and the method take turns, so that whoever asked for records has them meanwhile.
 bool Collector::samples_next() const noexcept {
-  if (tier_ != kTierPc || sampler_.refused() != kSuccess) return false;
-  return !library_.facts().samples_beside || !is_sampling_;
+  return can_sample() && (is_alone() || !is_sampling_);
 }
 
 // Ends and begins windows when it is time, takes CUPTI again when it is free.
@@ -87,7 +100,7 @@ void Collector::turn(int64_t now_ns) noexcept {
     if (window_ != Window::kNone) {
       end_window(now_ns);
       window_ = Window::kNone;
-      set_sampling(false);
+      set_sampling(kTierOff);
       set_records(false, false);
       if (launches_on_) launches_.enable(&library_, false);
       launches_on_ = false;
@@ -97,7 +110,7 @@ void Collector::turn(int64_t now_ns) noexcept {
   } else if (window_ == Window::kNone || now_ns >= window_end_ns_ || tier_changed || ends_early()) {
     finalize_.store(false, std::memory_order_relaxed);
     end_window(now_ns);
-    set_sampling(tier_ == kTierPc);
+    set_sampling(tier_);
     begin_window(next_window(), now_ns);
   }
   tell_plan();
@@ -156,10 +169,11 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
                                  : kMarkLaunches;
     api_->mark("gpu/window", 10, mark);
   }
-  if (samples && sampler_.start() != kSuccess) {
+  if (samples && method_->sampler->start() != kSuccess) {
     char text[128];
-    snprintf(text, sizeof(text), "no PC sampling: CUPTI refuses with %d%s", sampler_.refused(),
-             words_of(sampler_.refused()));
+    Result result = method_->sampler->refused();
+    snprintf(text, sizeof(text), "no %s: CUPTI refuses with %d%s", method_->title, result,
+             words_of(result));
     missing(text);
   }
   window_ = window;
@@ -212,15 +226,15 @@ WindowFacts Collector::facts(int64_t now_ns) noexcept {
 
 void Collector::end_window(int64_t now_ns) noexcept {
   if (window_ == Window::kNone) return;
-  if (window_ == Window::kOn && is_sampling_) sampler_.stop();
+  if (window_ == Window::kOn && is_sampling_) method_->sampler->stop();
   governor().observe(facts(now_ns));
   if (window_ == Window::kOn) library_.flush(0);
   if (window_ == Window::kOn || tier_ == kTierAll) return;
   const Overhead& overhead = governor().overhead();
   if (overhead.pairs >= 3) {
-    count(is_sampling_ ? "gpu/pc_overhead_ratio" : "gpu/overhead_ratio", overhead.ratio);
-    count(is_sampling_ ? "gpu/pc_overhead_low" : "gpu/overhead_low", overhead.low);
-    count(is_sampling_ ? "gpu/pc_overhead_high" : "gpu/overhead_high", overhead.high);
+    count(is_sampling_ ? method_->ratio : "gpu/overhead_ratio", overhead.ratio);
+    count(is_sampling_ ? method_->low : "gpu/overhead_low", overhead.low);
+    count(is_sampling_ ? method_->high : "gpu/overhead_high", overhead.high);
   }
   count("gpu/launch_ratio", governor().launch_ratio());
   count("gpu/spent_ratio", governor().spent_ratio());
@@ -236,17 +250,23 @@ void Collector::tell_plan() noexcept {
     records = windows ? plan.duty : has_clock_ && tier_ == kTierAll ? 1 : 0;
     launches = windows ? static_cast<double>(plan.on_ns + plan.plain_ns) / cycle : 1;
     if (records_on_ && library_.facts().cannot_toggle) records = 1;
-    if (tier_ == kTierPc && sampler_.refused() == kSuccess) {
-      double turns = library_.facts().samples_beside ? 0.5 : 1;
-      samples = pc_governor_.plan().duty * turns;
+    if (can_sample()) {
+      double turns = is_alone() ? 1 : 0.5;
+      samples = method_->governor.plan().duty * turns;
       records *= 1 - turns;
     }
   }
-  constexpr const char* kNames[] = {"gpu/tier", "gpu/duty", "gpu/launches_duty", "gpu/pc_duty"};
-  const double values[] = {static_cast<double>(tier_), records, launches, samples};
-  for (uint32_t i = 0; i < 4; i++) {
+  constexpr const char* kNames[] = {"gpu/tier", "gpu/duty", "gpu/launches_duty"};
+  const double values[] = {static_cast<double>(tier_), records, launches};
+  for (uint32_t i = 0; i < 3; i++) {
     if (values[i] != told_[i]) count(kNames[i], values[i]);
     told_[i] = values[i];
+  }
+  double* told = told_sampling_;
+  for (const Method& method : methods_) {
+    double ratio = &method == method_ ? samples : 0;
+    if (ratio != *told) count(method.duty, ratio);
+    *told++ = ratio;
   }
 }
 
@@ -258,8 +278,9 @@ void Collector::second(int64_t now_ns) noexcept {
     library_.flush(0);
     if (has_clock_) clock_.check();
   }
-  PcCounts pc = sampler_.counts();
-  Result pc_refused = sampler_.refused();
+  PcCounts pc = pc_.counts();
+  PmCounts pm = pm_.counts();
+  Result pc_refused = pc_.refused(), pm_refused = pm_.refused();
   pthread_mutex_unlock(&lock_);
   const DecodeCounts& decoded = decoder_.counts();
   struct {
@@ -283,7 +304,11 @@ void Collector::second(int64_t now_ns) noexcept {
                    {"gpu/pc_other_samples", pc.other},
                    {"gpu/pc_lost", pc.lost},
                    {"gpu/pc_contexts_out", pc.contexts_out},
-                   {"gpu/pc_refused", static_cast<uint64_t>(pc_refused)}};
+                   {"gpu/pc_refused", static_cast<uint64_t>(pc_refused)},
+                   {"gpu/pm_samples", pm.samples},
+                   {"gpu/pm_cut_windows", pm.cut_windows},
+                   {"gpu/pm_lost", pm.lost},
+                   {"gpu/pm_refused", static_cast<uint64_t>(pm_refused)}};
   static_assert(sizeof(all) / sizeof(all[0]) <= sizeof(shown_) / sizeof(shown_[0]));
   uint32_t i = 0;
   for (const auto& one : all) {

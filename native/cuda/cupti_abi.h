@@ -23,10 +23,15 @@ enum : Result {
   kNotCompatible = 14,
   kNotInitialized = 15,
   kInvalidKind = 21,
+  kHardwareBusy = 26,
   kNotSupported = 27,
   kInsufficientPrivileges = 35,
   kMultipleSubscribers = 39,
+  kInvalidChip = 46,
   kUnknown = 999,
+  // Our own.
+  kNoFunctions = 1001,  // this libcupti has no such API
+  kNoMetrics = 1002,    // none of our metrics is known on this chip
 };
 
 enum Kind : uint32_t {

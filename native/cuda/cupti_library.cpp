@@ -57,12 +57,6 @@ Facts facts_of(uint32_t version) noexcept {
   return facts;
 }
 
-template <typename F>
-bool Library::get(const char* name, F* function) const noexcept {
-  *function = reinterpret_cast<F>(dlsym(library_, name));
-  return *function != nullptr;
-}
-
 void* Library::symbol(const char* name) const noexcept {
   return library_ != nullptr ? dlsym(library_, name) : nullptr;
 }
@@ -146,29 +140,29 @@ const char* Library::open() noexcept {
            "PILOTLIGHT_CUPTI";
   }
   bool v1 =
-      get("cuptiGetVersion", &version_) && get("cuptiGetTimestamp", &timestamp_) &&
-      get("cuptiUnsubscribe", &unsubscribe_) && get("cuptiEnableCallback", &enable_callback_) &&
-      get("cuptiActivityFlushAll", &flush_) && get("cuptiSubscribe", &subscribe_) &&
-      get("cuptiActivityRegisterCallbacks", &register_) && get("cuptiActivityEnable", &enable_) &&
-      get("cuptiActivityDisable", &disable_) && get("cuptiActivityGetNextRecord", &next_) &&
-      get("cuptiActivityGetNumDroppedRecords", &dropped_);
+      find("cuptiGetVersion", &version_) && find("cuptiGetTimestamp", &timestamp_) &&
+      find("cuptiUnsubscribe", &unsubscribe_) && find("cuptiEnableCallback", &enable_callback_) &&
+      find("cuptiActivityFlushAll", &flush_) && find("cuptiSubscribe", &subscribe_) &&
+      find("cuptiActivityRegisterCallbacks", &register_) && find("cuptiActivityEnable", &enable_) &&
+      find("cuptiActivityDisable", &disable_) && find("cuptiActivityGetNextRecord", &next_) &&
+      find("cuptiActivityGetNumDroppedRecords", &dropped_);
   if (!v1) return "libcupti lacks functions that every version since 11 has";
-  get("cuptiActivitySetAttribute", &set_attribute_);
-  get("cuptiGetGraphNodeId", &graph_node_id_);
-  get("cuptiFinalize", &finalize_);
-  get("cuptiActivityEnableHWTrace", &hardware_trace_);
+  find("cuptiActivitySetAttribute", &set_attribute_);
+  find("cuptiGetGraphNodeId", &graph_node_id_);
+  find("cuptiFinalize", &finalize_);
+  find("cuptiActivityEnableHWTrace", &hardware_trace_);
   uint32_t version = 0;
   if (version_(&version) != kSuccess) return "libcupti does not work here: no CUDA driver";
   facts_ = facts_of(version);
   if (version < 18) return "libcupti is older than CUDA 11.8";
   // All or nothing: 13.0 exports cuptiSubscribe_v2 without the rest.
-  bool v2 = get("cuptiSubscribe_v2", &subscribe2_) &&
-            get("cuptiActivityRegisterCallbacks_v2", &register2_) &&
-            get("cuptiActivityEnable_v2", &enable2_) &&
-            get("cuptiActivityDisable_v2", &disable2_) &&
-            get("cuptiActivityGetNextRecord_v2", &next2_) &&
-            get("cuptiActivitySetAttribute_v2", &set_attribute2_) &&
-            get("cuptiActivityGetNumDroppedRecords_v2", &dropped2_);
+  bool v2 = find("cuptiSubscribe_v2", &subscribe2_) &&
+            find("cuptiActivityRegisterCallbacks_v2", &register2_) &&
+            find("cuptiActivityEnable_v2", &enable2_) &&
+            find("cuptiActivityDisable_v2", &disable2_) &&
+            find("cuptiActivityGetNextRecord_v2", &next2_) &&
+            find("cuptiActivitySetAttribute_v2", &set_attribute2_) &&
+            find("cuptiActivityGetNumDroppedRecords_v2", &dropped2_);
   api_ = v2 && version >= kVersion13_3 ? Api::kV2 : Api::kV1;
   return nullptr;
 }

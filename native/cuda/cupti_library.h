@@ -39,6 +39,12 @@ class Library {
   uint32_t copies() const noexcept { return copies_; }  // of libcupti in this process
   // The library's own function, for whoever watches calls of others.
   void* symbol(const char* name) const noexcept;
+  // One that not every version has. False: this one has not.
+  template <typename F>
+  bool find(const char* name, F* function) const noexcept {
+    *function = reinterpret_cast<F>(symbol(name));
+    return *function != nullptr;
+  }
 
   Result subscribe(Callback callback, void* user) noexcept;
   Result unsubscribe() noexcept;
@@ -68,8 +74,6 @@ class Library {
   bool find_loaded() noexcept;
   bool load() noexcept;
   bool try_load(const char* path) noexcept;
-  template <typename F>
-  bool get(const char* name, F* function) const noexcept;
 
   static constexpr uint32_t kLastCandidate = 100;
   uint32_t candidate_ = 0;

@@ -1,13 +1,11 @@
 // native/cuda/pc_sampler.cpp
 #include "cuda/pc_sampler.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
-#include <type_traits>
 
 namespace pilotlight::cupti {
 namespace {
@@ -24,96 +22,43 @@ bool ends_with(const char* text, size_t bytes, const char* suffix, size_t suffix
   return bytes >= suffix_bytes && memcmp(text + bytes - suffix_bytes, suffix, suffix_bytes) == 0;
 }
 
-// The context that CUPTI may need to be the calling thread's, for as long as this lives.
-class Current {
- public:
-  Current(int (*set)(Context), Context context) noexcept : set_(set) {
-    if (set_ != nullptr) set_(context);
-  }
-  ~Current() {
-    if (set_ != nullptr) set_(nullptr);
-  }
-
- private:
-  int (*set_)(Context);
-};
-
 const PcRecord* record_at(const PcData& data, size_t i, size_t bytes) noexcept {
   return reinterpret_cast<const PcRecord*>(static_cast<const uint8_t*>(data.first) + i * bytes);
 }
 
 }  // namespace
 
-void PcSampler::open(Library* library, const ProviderApi* api) noexcept {
-  library_ = library;
-  api_ = api;
-  refused_ = kSuccess;
-  has_functions_ = find_functions();
-  if (!has_functions_) refused_ = kUnknown;
-}
-
 bool PcSampler::find_functions() noexcept {
-  auto get = [this](const char* name, auto* function) {
-    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(library_->symbol(name));
-    return *function != nullptr;
-  };
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (driver != nullptr) {
-    set_current_ = reinterpret_cast<int (*)(Context)>(dlsym(driver, "cuCtxSetCurrent"));
-    dlclose(driver);
-  }
-  return get("cuptiPCSamplingEnable", &enable_) && get("cuptiPCSamplingDisable", &disable_) &&
-         get("cuptiPCSamplingStart", &start_) && get("cuptiPCSamplingStop", &stop_) &&
-         get("cuptiPCSamplingSetConfigurationAttribute", &configure_) &&
-         get("cuptiPCSamplingGetNumStallReasons", &count_reasons_) &&
-         get("cuptiPCSamplingGetStallReasons", &get_reasons_) &&
-         get("cuptiPCSamplingGetData", &get_data_) && get("cuptiGetDeviceId", &device_of_);
-}
-
-void PcSampler::note(Context context) noexcept {
-  if (context == nullptr) return;
-  for (auto& noted : noted_) {
-    Context known = noted.load(std::memory_order_relaxed);
-    if (known == context) return;
-    if (known == nullptr && noted.compare_exchange_strong(known, context)) return;
-    if (known == context) return;
-  }
+  const Library& library = *library_;
+  set_current_ = set_current_context();
+  return library.find("cuptiPCSamplingEnable", &enable_) &&
+         library.find("cuptiPCSamplingDisable", &disable_) &&
+         library.find("cuptiPCSamplingStart", &start_) &&
+         library.find("cuptiPCSamplingStop", &stop_) &&
+         library.find("cuptiPCSamplingSetConfigurationAttribute", &configure_) &&
+         library.find("cuptiPCSamplingGetNumStallReasons", &count_reasons_) &&
+         library.find("cuptiPCSamplingGetStallReasons", &get_reasons_) &&
+         library.find("cuptiPCSamplingGetData", &get_data_) &&
+         library.find("cuptiGetDeviceId", &device_of_);
 }
 
 void PcSampler::forget(Context context) noexcept {
   for (Sampled& sampled : contexts_) {
     if (sampled.context == context) end(&sampled);
   }
-  for (auto& noted : noted_) {
-    Context known = context;
-    noted.compare_exchange_strong(known, nullptr);
-  }
-}
-
-void PcSampler::abandon(Context context) noexcept {
-  for (auto& abandoned : abandoned_) {
-    Context none = nullptr;
-    if (abandoned.compare_exchange_strong(none, context)) return;
-  }
+  DeviceSampler::forget(context);
 }
 
 Result PcSampler::start() noexcept {
   counts_.contexts_out = 0;
-  for (auto& abandoned : abandoned_) {
-    Context gone = abandoned.exchange(nullptr);
-    if (gone == nullptr) continue;
+  while (Context gone = take_abandoned()) {
     for (Sampled& sampled : contexts_) {
       // Its buffer is leaked: CUPTI may still write to it.
-      if (sampled.context == gone) sampled = {}, sampled_--;
-    }
-    for (auto& noted : noted_) {
-      Context known = gone;
-      noted.compare_exchange_strong(known, nullptr);
+      if (sampled.context == gone) sampled = {};
     }
   }
-  for (auto& noted : noted_) {
-    Context context = noted.load(std::memory_order_acquire);
-    if (context != nullptr && refused_ == kSuccess) refused_ = begin(context);
+  for (uint32_t i = 0; i < kContexts && refused_ == kSuccess; i++) {
+    if (noted(i) != nullptr) refused_ = begin(noted(i));
   }
   RingWriter* ring = api_->ring();
   window_ticks_ = ring != nullptr ? ticks_of(ring->clock()) : 0;
@@ -162,7 +107,6 @@ Result PcSampler::begin(Context context) noexcept {
   int bytes = snprintf(text, sizeof(text), "GPU %u PC samples", device);
   uint32_t name = api_->string(text, static_cast<size_t>(bytes));
   free_place->track = api_->track(name, TrackKind::kEngine, static_cast<uint16_t>(device), 0);
-  sampled_++;
   result = configure(free_place);
   if (result != kSuccess) end(free_place);
   return result;
@@ -263,7 +207,6 @@ void PcSampler::end(Sampled* sampled) noexcept {
   write(sampled);
   free(sampled->own.memory);
   *sampled = {};
-  sampled_--;
 }
 
 void PcSampler::close() noexcept {

@@ -1,15 +1,11 @@
 // native/cuda/pc_sampler.h: T2, where kernels stall: CUPTI's PC sampling of the contexts that
 // launch work, in windows, on demand only.
-//
-// All but note() is called by one thread at a time (the collector's lock).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
-#include "cuda/cupti_library.h"
+#include "cuda/device_sampler.h"
 #include "cuda/pc_sampling_abi.h"
-#include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
 
@@ -21,29 +17,15 @@ struct PcCounts {
   uint64_t contexts_out = 0;  // left out: CUPTI samples one of a device, and we as many as fit
 };
 
-class PcSampler {
+class PcSampler final : public DeviceSampler {
  public:
-  void open(Library* library, const ProviderApi* api) noexcept;
-
-  // On the application's threads: this context launches work.
-  void note(Context context) noexcept;
-  // It is about to end: what was sampled of it is written now.
-  void forget(Context context) noexcept;
-  // It ends while it cannot be let go of: it is never touched again.
-  void abandon(Context context) noexcept;
-
-  // A window. An error is kept, also one met while reading; contexts known by now are sampled.
-  Result start() noexcept;
-  void stop() noexcept;
-  // Gives back what CUPTI holds for it, in the process and on the device.
-  void close() noexcept;
-
-  bool is_open() const noexcept { return sampled_ != 0; }
-  Result refused() const noexcept { return refused_; }
+  Result start() noexcept override;
+  void stop() noexcept override;
+  void close() noexcept override;
+  void forget(Context context) noexcept override;
   const PcCounts& counts() const noexcept { return counts_; }
 
  private:
-  static constexpr uint32_t kContexts = 16;
   static constexpr uint32_t kMaxReasons = 96;
   static constexpr uint32_t kRecordsAtOnce = 1024;
   static constexpr uint32_t kSums = 2048;
@@ -72,7 +54,7 @@ class PcSampler {
     uint32_t hottest_samples;
   };
 
-  bool find_functions() noexcept;
+  bool find_functions() noexcept override;
   Result begin(Context context) noexcept;
   Result configure(Sampled* sampled) noexcept;
   bool name_reasons(Sampled* sampled) noexcept;
@@ -85,14 +67,7 @@ class PcSampler {
                const StallSamples& stall) noexcept;
   void write(Sampled* sampled) noexcept;
 
-  Library* library_ = nullptr;
-  const ProviderApi* api_ = nullptr;
-  bool has_functions_ = false;
-  Result refused_ = kSuccess;
-  uint32_t sampled_ = 0;
   uint64_t window_ticks_ = 0;
-  std::atomic<Context> noted_[kContexts] = {};
-  std::atomic<Context> abandoned_[kContexts] = {};
   Sampled contexts_[kContexts] = {};
   Buffer out_ = {};
   Sum* sums_ = nullptr;

@@ -19,7 +19,7 @@ uint32_t tier_by_name(const char* name) noexcept {
 }
 
 uint32_t width_of(uint32_t tier) noexcept {
-  constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4, 5};
+  constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4, 5, 6};
   return tier < sizeof(kWidths) / sizeof(kWidths[0]) ? kWidths[tier] : 0;
 }
 
@@ -38,6 +38,8 @@ GovernorSettings settings_by_environment() noexcept {
 
 const char* words_of(int result) noexcept {
   switch (result) {
+    case kHardwareBusy:
+      return " (another program has the hardware counters)";
     case kInsufficientPrivileges:
       return " (no permission)";
     case 33:
@@ -53,6 +55,12 @@ const char* words_of(int result) noexcept {
       return " (not under WSL)";
     case kNotSupported:
       return " (not on this device, or too late)";
+    case kInvalidChip:
+      return " (this libcupti does not know the device)";
+    case kNoFunctions:
+      return " (this libcupti has no such functions)";
+    case kNoMetrics:
+      return " (this device has none of the metrics)";
     case 47:
       return " (not under MPS)";
     default:

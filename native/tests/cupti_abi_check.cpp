@@ -3,9 +3,16 @@
 #include <cuda.h>
 #include <cupti.h>
 #include <cupti_pcsampling.h>
+#if CUPTI_API_VERSION >= 24
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_target.h>
+#endif
 
 #include "cuda/cupti_abi.h"
 #include "cuda/pc_sampling_abi.h"
+#include "cuda/pm_sampling_abi.h"
 
 namespace ours = pilotlight::cupti;
 
@@ -215,3 +222,100 @@ static_assert(sizeof(ours::SubscriberParams) == CUpti_SubscriberParams_STRUCT_SI
 SAME(SubscriberParams, allow_multiple, CUpti_SubscriberParams, allowMultipleSubscribers);
 SAME(SubscriberParams, old_name, CUpti_SubscriberParams, oldSubscriberName);
 #endif
+
+#if CUPTI_API_VERSION >= 24
+static_assert(sizeof(ours::ProfilerParams) == CUpti_Profiler_Initialize_Params_STRUCT_SIZE);
+static_assert(sizeof(ours::ProfilerParams) == CUpti_Profiler_DeInitialize_Params_STRUCT_SIZE);
+static_assert(sizeof(ours::ChipNameParams) == CUpti_Device_GetChipName_Params_STRUCT_SIZE);
+SAME(ChipNameParams, device, CUpti_Device_GetChipName_Params, deviceIndex);
+SAME(ChipNameParams, name, CUpti_Device_GetChipName_Params, pChipName);
+static_assert(int(ours::ProfilerType::kRange) == CUPTI_PROFILER_TYPE_RANGE_PROFILER);
+static_assert(int(ours::ProfilerType::kPmSampling) == CUPTI_PROFILER_TYPE_PM_SAMPLING);
+static_assert(ours::host_initialize_bytes(CUPTI_API_VERSION) ==
+              CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE);
+SAME(HostInitializeParams, type, CUpti_Profiler_Host_Initialize_Params, profilerType);
+SAME(HostInitializeParams, chip, CUpti_Profiler_Host_Initialize_Params, pChipName);
+SAME(HostInitializeParams, availability, CUpti_Profiler_Host_Initialize_Params,
+     pCounterAvailabilityImage);
+SAME(HostInitializeParams, host, CUpti_Profiler_Host_Initialize_Params, pHostObject);
+static_assert(sizeof(ours::HostParams) == CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE);
+static_assert(sizeof(ours::HostAddMetricsParams) ==
+              CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE);
+SAME(HostAddMetricsParams, names, CUpti_Profiler_Host_ConfigAddMetrics_Params, ppMetricNames);
+SAME(HostAddMetricsParams, count, CUpti_Profiler_Host_ConfigAddMetrics_Params, numMetrics);
+static_assert(sizeof(ours::HostConfigSizeParams) ==
+              CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE);
+SAME(HostConfigSizeParams, bytes, CUpti_Profiler_Host_GetConfigImageSize_Params, configImageSize);
+static_assert(sizeof(ours::HostConfigParams) ==
+              CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE);
+SAME(HostConfigParams, bytes, CUpti_Profiler_Host_GetConfigImage_Params, configImageSize);
+SAME(HostConfigParams, config, CUpti_Profiler_Host_GetConfigImage_Params, pConfigImage);
+static_assert(sizeof(ours::HostPassesParams) ==
+              CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE);
+SAME(HostPassesParams, config, CUpti_Profiler_Host_GetNumOfPasses_Params, pConfigImage);
+SAME(HostPassesParams, passes, CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses);
+static_assert(sizeof(ours::HostEvaluateParams) ==
+              CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE);
+SAME(HostEvaluateParams, image, CUpti_Profiler_Host_EvaluateToGpuValues_Params, pCounterDataImage);
+SAME(HostEvaluateParams, index, CUpti_Profiler_Host_EvaluateToGpuValues_Params, rangeIndex);
+SAME(HostEvaluateParams, names, CUpti_Profiler_Host_EvaluateToGpuValues_Params, ppMetricNames);
+SAME(HostEvaluateParams, count, CUpti_Profiler_Host_EvaluateToGpuValues_Params, numMetrics);
+SAME(HostEvaluateParams, values, CUpti_Profiler_Host_EvaluateToGpuValues_Params, pMetricValues);
+
+static_assert(sizeof(ours::PmEnableParams) == CUpti_PmSampling_Enable_Params_STRUCT_SIZE);
+SAME(PmEnableParams, device, CUpti_PmSampling_Enable_Params, deviceIndex);
+SAME(PmEnableParams, sampler, CUpti_PmSampling_Enable_Params, pPmSamplingObject);
+static_assert(sizeof(ours::PmParams) == CUpti_PmSampling_Disable_Params_STRUCT_SIZE);
+static_assert(sizeof(ours::PmParams) == CUpti_PmSampling_Start_Params_STRUCT_SIZE);
+static_assert(sizeof(ours::PmParams) == CUpti_PmSampling_Stop_Params_STRUCT_SIZE);
+static_assert(ours::pm_configure_bytes(CUPTI_API_VERSION) ==
+              CUpti_PmSampling_SetConfig_Params_STRUCT_SIZE);
+SAME(PmConfigureParams, config_bytes, CUpti_PmSampling_SetConfig_Params, configSize);
+SAME(PmConfigureParams, config, CUpti_PmSampling_SetConfig_Params, pConfig);
+SAME(PmConfigureParams, hardware_buffer_bytes, CUpti_PmSampling_SetConfig_Params,
+     hardwareBufferSize);
+SAME(PmConfigureParams, interval, CUpti_PmSampling_SetConfig_Params, samplingInterval);
+SAME(PmConfigureParams, trigger, CUpti_PmSampling_SetConfig_Params, triggerMode);
+static_assert(int(ours::PmTrigger::kCycles) == CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL);
+static_assert(int(ours::PmTrigger::kNanoseconds) ==
+              CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL);
+#if CUPTI_API_VERSION >= 25
+SAME(PmConfigureParams, append_mode, CUpti_PmSampling_SetConfig_Params, hwBufferAppendMode);
+static_assert(int(ours::kPmKeepOldest) ==
+              CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST);
+#endif
+static_assert(ours::kPmDecodeBytes == CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE);
+SAME(PmDecodeParams, image, CUpti_PmSampling_DecodeData_Params, pCounterDataImage);
+SAME(PmDecodeParams, stop, CUpti_PmSampling_DecodeData_Params, decodeStopReason);
+SAME(PmDecodeParams, overflow, CUpti_PmSampling_DecodeData_Params, overflow);
+static_assert(int(ours::PmDecodeStop::kImageFull) ==
+              CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL);
+static_assert(int(ours::PmDecodeStop::kEndOfRecords) ==
+              CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS);
+static_assert(sizeof(ours::PmAvailabilityParams) ==
+              CUpti_PmSampling_GetCounterAvailability_Params_STRUCT_SIZE);
+SAME(PmAvailabilityParams, bytes, CUpti_PmSampling_GetCounterAvailability_Params,
+     counterAvailabilityImageSize);
+static_assert(sizeof(ours::PmImageSizeParams) ==
+              CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE);
+SAME(PmImageSizeParams, names, CUpti_PmSampling_GetCounterDataSize_Params, pMetricNames);
+SAME(PmImageSizeParams, count, CUpti_PmSampling_GetCounterDataSize_Params, numMetrics);
+SAME(PmImageSizeParams, most_samples, CUpti_PmSampling_GetCounterDataSize_Params, maxSamples);
+SAME(PmImageSizeParams, bytes, CUpti_PmSampling_GetCounterDataSize_Params, counterDataSize);
+static_assert(sizeof(ours::PmImageInitializeParams) ==
+              CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE);
+SAME(PmImageInitializeParams, image, CUpti_PmSampling_CounterDataImage_Initialize_Params,
+     pCounterData);
+static_assert(sizeof(ours::PmImageInfoParams) ==
+              CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE);
+SAME(PmImageInfoParams, completed, CUpti_PmSampling_GetCounterDataInfo_Params, numCompletedSamples);
+static_assert(sizeof(ours::PmSampleInfoParams) ==
+              CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE);
+SAME(PmSampleInfoParams, index, CUpti_PmSampling_CounterData_GetSampleInfo_Params, sampleIndex);
+SAME(PmSampleInfoParams, start, CUpti_PmSampling_CounterData_GetSampleInfo_Params, startTimestamp);
+SAME(PmSampleInfoParams, end, CUpti_PmSampling_CounterData_GetSampleInfo_Params, endTimestamp);
+#endif
+#if CUPTI_API_VERSION >= 130000
+static_assert(int(ours::kInvalidChip) == CUPTI_ERROR_INVALID_CHIP_NAME);
+#endif
+static_assert(int(ours::kHardwareBusy) == CUPTI_ERROR_HARDWARE_BUSY);

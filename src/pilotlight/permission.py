@@ -29,6 +29,9 @@ _UNRESTRICT = (
 _RESULTS = {
     8: "no memory for it",
     14: "not beside what else is collected",
+    15: "libcupti could not load libnvperf_host.so and libnvperf_target.so beside it",
+    26: "another program has the hardware counters (DCGM: dcgmi profile --pause, and --resume "
+    "afterwards; or a second profiler)",
     27: "not on this device",
     33: "not on this vGPU",
     35: f"NVreg_RestrictProfilingToAdminUsers -> {_UNRESTRICT}",
@@ -37,8 +40,13 @@ _RESULTS = {
     42: "not on a CMP card",
     43: "not on this MIG device",
     45: "not under WSL",
+    46: "its libcupti does not know this GPU -> a newer one: pip install -U nvidia-cuda-cupti-cu12 "
+    "(or nvidia-cuda-cupti) in the job's Python",
     47: "not under MPS",
-    999: "its libcupti lacks functions of PC sampling, or failed for an unknown reason",
+    999: "its libcupti failed for an unknown reason",
+    # The provider's own.
+    1001: "its libcupti lacks functions for it -> one of CUDA 12.6 or later",
+    1002: "this GPU has none of the metrics",
 }
 # Hold the hardware counters of every GPU before Hopper while they run.
 _COUNTER_HOLDERS = ("nv-hostengine", "dcgm-exporter")
@@ -61,14 +69,15 @@ class Method:
     function: str  # of libcupti, that every version with it has
     since: str  # of CUDA
     takes_counters: bool
+    result: str  # what a capture gives
 
 
 METHODS = {
     method.name: method
     for method in (
-        Method("pc", "PC sampling", "cuptiPCSamplingEnable", "11.3", takes_counters=False),
-        Method("pm", "PM sampling", "cuptiPmSamplingEnable", "12.6", takes_counters=True),
-        Method("range", "range profiler", "cuptiRangeProfilerEnable", "12.6", takes_counters=True),
+        Method("pc", "PC sampling", "cuptiPCSamplingEnable", "11.3", False, "stalls"),
+        Method("pm", "PM sampling", "cuptiPmSamplingEnable", "12.6", True, "hardware"),
+        Method("range", "range profiler", "cuptiRangeProfilerEnable", "12.6", True, "kernels"),
     )
 }
 

@@ -17,10 +17,19 @@ class Tier(IntEnum):
     OFF = 4
     ALL = 5
     PC = 6  # records, and PC sampling in every other window
+    PM = 7  # the same with PM sampling
 
 
 # What a client may ask for, from narrow to wide. All of them stay within the job's ceiling.
-ASKED = {"launches": Tier.LAUNCHES, "records": Tier.RECORDS, "nodes": Tier.NODES, "pc": Tier.PC}
+ASKED = {
+    "launches": Tier.LAUNCHES,
+    "records": Tier.RECORDS,
+    "nodes": Tier.NODES,
+    "pc": Tier.PC,
+    "pm": Tier.PM,
+}
+# By hardware sampling; each says how much under its own name.
+SAMPLING = (Tier.PC, Tier.PM)
 _NAMES = {tier: tier.name.lower() for tier in Tier} | {Tier.DEFAULT: "records"}
 
 
@@ -34,11 +43,12 @@ class TierRequest:
 
 @dataclass(frozen=True)
 class Sampling:
-    """PC sampling of a process: its share of time, and all samples so far."""
+    """Hardware sampling of a process: its share of time, and all samples so far."""
 
+    method: str  # of ASKED
     ratio: float
     samples: int
-    dropped: int
+    dropped: int  # for lack of room; of PM sampling: windows that were cut
     refused: int  # by CUPTI, with this number; 0: it is not
 
 
@@ -81,16 +91,19 @@ def coverage_of(
         spent_ratio=counters.get("spent_ratio"),
         overhead_low=counters.get("overhead_low"),
         overhead_high=counters.get("overhead_high"),
-        sampling=_sampling_of(counters) if tier == Tier.PC else None,
+        sampling=_sampling_of(Tier(tier), counters) if tier in SAMPLING else None,
     )
 
 
-def _sampling_of(counters: Mapping[str, float]) -> Sampling:
+def _sampling_of(tier: Tier, counters: Mapping[str, float]) -> Sampling:
+    method = tier.name.lower()
+    dropped = "pc_dropped" if tier == Tier.PC else f"{method}_cut_windows"
     return Sampling(
-        ratio=counters.get("pc_duty", 0.0),
-        samples=int(counters.get("pc_samples", 0)),
-        dropped=int(counters.get("pc_dropped", 0)),
-        refused=int(counters.get("pc_refused", 0)),
+        method=method,
+        ratio=counters.get(f"{method}_duty", 0.0),
+        samples=int(counters.get(f"{method}_samples", 0)),
+        dropped=int(counters.get(dropped, 0)),
+        refused=int(counters.get(f"{method}_refused", 0)),
     )
 
 

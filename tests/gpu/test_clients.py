@@ -127,11 +127,11 @@ def test_a_capture_ends_with_its_job(running: str, world: Path) -> None:
 def test_hardware_sampling_is_refused_by_the_name_of_what_is_missing(running: str) -> None:
     wait_for_tier("records")
     done = subprocess.run(
-        [*_PILOTLIGHT, "capture", running, "--gpu", "pm"],
+        [*_PILOTLIGHT, "capture", running, "--gpu", "range"],
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode != 0
-    assert "PM sampling of process" in done.stderr and "cuptiPmSamplingEnable" in done.stderr
+    assert "range profiler of process" in done.stderr and "cuptiRangeProfilerEnable" in done.stderr
     assert len(done.stderr.splitlines()) == 1

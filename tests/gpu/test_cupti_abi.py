@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import subprocess
-import sys
-import tempfile
-import zipfile
 from pathlib import Path
 
 import pytest
+from tests.gpu.wheels import headers
 
 ROOT = Path(__file__).parents[2]
-WHEELS = ROOT / "build" / "cuda-headers"
 _CRT = "nvidia-cuda-crt==13.4.92"
 
 VERSIONS = {
@@ -23,33 +19,6 @@ VERSIONS = {
     "13.0": ("nvidia-cuda-cupti==13.0.85", "nvidia-cuda-runtime==13.4.92"),
     "13.4": ("nvidia-cuda-cupti==13.4.92", "nvidia-cuda-runtime==13.4.92"),
 }
-
-
-def headers(requirement: str) -> Path:
-    """The include folder of a wheel, unpacked once under build/ and never installed."""
-    folder = WHEELS / requirement.replace("==", "-")
-    if not folder.exists():
-        # Of this process alone until it is whole: another may want the same one now.
-        WHEELS.mkdir(parents=True, exist_ok=True)
-        own = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=WHEELS))
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
-                *("--disable-pip-version-check", "-d", str(own), requirement),
-            ],
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            shutil.rmtree(own)
-            pytest.skip(f"{requirement} cannot be had: {done.stderr.strip()[-200:]}")
-        with zipfile.ZipFile(next(own.glob("*.whl"))) as archive:
-            texts = [one for one in archive.namelist() if "/include/" in one]
-            archive.extractall(own / "unpacked", texts)
-        with contextlib.suppress(OSError):
-            (own / "unpacked").rename(folder)
-        shutil.rmtree(own)
-    return next(path for path in folder.rglob("include") if path.is_dir())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -460,7 +460,10 @@ void on_work(const Work* given) {
 
 void on_device_work(const Work* work) {
   on_work(work);
-  if (work->kind == gpu_sim::kKernel) gpu_sim::pc_sampling_sees(*work);
+  if (work->kind == gpu_sim::kKernel) {
+    gpu_sim::pc_sampling_sees(*work);
+    gpu_sim::pm_sampling_sees(*work);
+  }
   static std::atomic<uint64_t> kernels{0};
   if (work->kind != gpu_sim::kKernel || !has_trap("overhead") || ++kernels % 100 != 0) return;
   Work own = *work;

@@ -20,4 +20,7 @@ bool pc_sampling_on();
 void pc_sampling_sees(const Work& kernel);
 void pc_sampling_context_ends(void* context);
 
+// Of PM sampling.
+void pm_sampling_sees(const Work& kernel);
+
 }  // namespace gpu_sim

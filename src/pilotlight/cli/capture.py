@@ -46,6 +46,7 @@ class Capture:
         "pilotlight capture my-job --steps 3 --ranks all --collector https://host:7777",
         "pilotlight capture my-job --gpu nodes --seconds 10    more of its GPUs, in its recording",
         "pilotlight capture my-job --gpu pc --seconds 30    why its kernels stall",
+        "pilotlight capture my-job --gpu pm --seconds 10    how busy the units of its GPUs are",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -65,8 +66,8 @@ class Capture:
             "--gpu",
             choices=GPU_KINDS,
             help="no trace, but for --seconds more of the GPUs in the job's recording: launches, "
-            "records, nodes of graphs; pc (why kernels stall) needs permission; pm and range are "
-            "checked, but not there yet",
+            "records, nodes of graphs; pc (why kernels stall) and pm (how busy the units are) "
+            "need permission; range is checked, but not there yet",
         )
         parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="a new folder")
         parser.add_argument(

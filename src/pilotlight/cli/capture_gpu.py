@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,21 @@ from pilotlight.subscribe import subscribe
 from pilotlight.tier import ASKED
 
 if TYPE_CHECKING:
+    from pilotlight.report.hardware import UnitUse
     from pilotlight.report.stalls import FunctionStalls
 
 KINDS = (*ASKED, *(name for name in METHODS if name not in ASKED))
 
 
 _SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """What came of hardware sampling since the capture began."""
+
+    stalls: tuple[FunctionStalls, ...] = ()
+    hardware: tuple[UnitUse, ...] = ()
 
 
 def capture_gpu(target: str, kind: str, seconds: float | None, as_json: bool) -> int:
@@ -36,36 +45,54 @@ def capture_gpu(target: str, kind: str, seconds: float | None, as_json: bool) ->
     rows = _hold(job, kind, seconds or _SECONDS, shows=sys.stderr.isatty() and not as_json)
     with Client() as client:
         folder = str(client.ask("flush", job=job)["folder"])
-    stalls = _stalls(rows, folder, begin_ns) if kind == "pc" else ()
+    sampled = _Sampled()
+    if kind in METHODS:
+        _check_not_refused(METHODS[kind], rows)
+        sampled = _sampled(METHODS[kind], folder, begin_ns)
     if as_json:
         told = {"job": job, "folder": folder, "asked": kind, "coverage": rows}
-        if kind == "pc":
-            told["stalls"] = [asdict(one) for one in stalls]
+        if kind in METHODS:
+            told |= {METHODS[kind].result: asdict(sampled)[METHODS[kind].result]}
         print(json.dumps(told))
     else:
-        _print_stalls(stalls)
+        _print(sampled, rows)
         print("\n".join([*_lines(rows, kind), f"see it with `pilotlight report {folder}`"]))
-    return 0 if rows and (kind != "pc" or stalls) else 1
+    is_there = bool(sampled.stalls or sampled.hardware)
+    return 0 if rows and (kind not in METHODS or is_there) else 1
 
 
-def _stalls(
-    rows: Sequence[Mapping[str, Any]], folder: str, since_ns: int
-) -> tuple[FunctionStalls, ...]:
-    """What was sampled since; PilotlightError if CUPTI refused to do so in every process."""
+def _check_not_refused(method: Method, rows: Sequence[Mapping[str, Any]]) -> None:
+    """PilotlightError if CUPTI refused it in every process."""
     samplings = [row["sampling"] for row in rows if row["sampling"]]
+    samplings = [one for one in samplings if one["method"] == method.name]
     refused = [sampling["refused"] for sampling in samplings if sampling["refused"]]
     if refused and len(refused) == len(samplings):
-        raise PilotlightError(f"PC sampling is refused by CUPTI: {reason_of(refused[0])}")
+        raise PilotlightError(f"{method.title} is refused by CUPTI: {reason_of(refused[0])}")
+
+
+def _sampled(method: Method, folder: str, since_ns: int) -> _Sampled:
     from pilotlight.recording.recording import Recording
+    from pilotlight.report.hardware import units_of
     from pilotlight.report.stalls import stalls_of
 
-    return stalls_of(Recording.open(Path(folder)), since_ns)
+    recording = Recording.open(Path(folder))
+    if method.result == "stalls":
+        return _Sampled(stalls=stalls_of(recording, since_ns))
+    return _Sampled(hardware=units_of(recording, since_ns))
 
 
-def _print_stalls(stalls: Sequence[FunctionStalls]) -> None:
-    from pilotlight.report.gpu_tables import print_stalls
+def _print(sampled: _Sampled, rows: Sequence[Mapping[str, Any]]) -> None:
+    from pilotlight.report.gpu_tables import print_hardware, print_stalls
 
-    print_stalls(stalls, console())
+    ranks = {row["process"]: row["rank"] for row in rows}
+    pids = {row["process"]: f"pid {row['pid']}" for row in rows}
+
+    def label(process: int) -> str:
+        rank = ranks.get(process)
+        return str(rank) if rank is not None else pids.get(process, str(process))
+
+    print_stalls(sampled.stalls, console())
+    print_hardware(sampled.hardware, label, console())
 
 
 def _processes(status: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
@@ -95,7 +122,7 @@ def check_allowed(method: Method, processes: Sequence[Mapping[str, Any]]) -> Non
     if method.name not in ASKED:
         raise PilotlightError(
             f"{method.title} would be allowed here, but this version of pilotlight cannot do it "
-            "yet; --gpu pc can"
+            "yet; --gpu pc and --gpu pm can"
         )
 
 
@@ -145,10 +172,11 @@ def _line(row: Mapping[str, Any], asked: str) -> str:
     cost = f", costs {row['spent_ratio']:.2%}" if row["spent_ratio"] is not None else ""
     sampling = row["sampling"]
     sampled = ""
-    if asked == "pc" and sampling:
-        sampled = f"PC sampling {sampling['ratio']:.1%} of the time, "
-    if asked == "pc" and sampling and sampling["refused"]:
-        sampled = f"no PC sampling: {reason_of(sampling['refused'])}; "
+    if sampling and sampling["method"] == asked:
+        title = METHODS[asked].title
+        sampled = f"{title} {sampling['ratio']:.1%} of the time, "
+        if sampling["refused"]:
+            sampled = f"no {title}: {reason_of(sampling['refused'])}; "
     return (
         f"{who}: {asked}{wider}; {sampled}device records {row['records_ratio']:.0%} of the time, "
         f"launches {row['launches_ratio']:.0%}{cost}"

@@ -11,11 +11,13 @@ from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu
+from pilotlight.report.hardware import RATE_SUFFIX, WORDS, UnitUse
 from pilotlight.report.stalls import FunctionStalls, described
 from pilotlight.report.titled import titled
 
 _ROWS = 12
 _PROCESSES = 16
+_UNITS = 36
 
 
 def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) -> None:
@@ -23,6 +25,7 @@ def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) 
         return
     _print_work(gpu, console)
     print_stalls(gpu.stalls, console)
+    print_hardware(gpu.hardware, label, console)
     table = _table("GPU", ("rank", "gpu", "busy", "seen", "launches", "costs", "of it launches"))
     for one in gpu.processes[:_PROCESSES]:
         _add(
@@ -80,6 +83,34 @@ def print_stalls(functions: Sequence[FunctionStalls], console: Console) -> None:
     if len(functions) > _ROWS:
         console.print(Text(f"and {len(functions) - _ROWS} more, see --json", style="dim"))
     console.print()
+
+
+def print_hardware(
+    units_used: Sequence[UnitUse], label: Callable[[int], str], console: Console
+) -> None:
+    if not units_used:
+        return
+    columns = ("rank", "gpu", "mean", "95 % below", "most", "unit")
+    table = _table("Units of the GPU (PM samples)", columns, wide=1)
+    for one in units_used[:_UNITS]:
+        values = (one.mean, one.p95, one.max)
+        _add(
+            table,
+            label(one.process),
+            one.device.removeprefix("gpu"),
+            *(_amount(one.name, value) for value in values),
+            WORDS.get(one.name, one.name),
+        )
+    _print(table, console)
+    if len(units_used) > _UNITS:
+        console.print(Text(f"and {len(units_used) - _UNITS} more, see --json", style="dim"))
+    console.print()
+
+
+def _amount(name: str, value: float) -> str:
+    if name.endswith(RATE_SUFFIX):
+        return f"{units.size(int(value))}/s"
+    return units.share(value / 100)
 
 
 def _cost(one: ProcessGpu) -> str:

@@ -11,6 +11,7 @@ from pilotlight.recording.columns import Array, Columns
 from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, Kept, gpu_windows, weights
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import ActivityKind, MarkKind
+from pilotlight.report.hardware import HARDWARE_LISTED, PREFIX, UnitUse, units_of
 from pilotlight.report.intervals import merge, overlap
 from pilotlight.report.stalls import STALLS_LISTED, FunctionStalls, stalls_of
 
@@ -36,6 +37,8 @@ LOSSES = {
     "gpu/pc_dropped": "PC samples for which the device had no room",
     "gpu/pc_lost": "PC samples that found no room in the ring",
     "gpu/pc_contexts_out": "contexts without PC samples, beside another of their GPU",
+    "gpu/pm_cut_windows": "windows of PM samples cut short, the device had no room for more",
+    "gpu/pm_lost": "PM samples that could not be read, or found no room in the ring",
 }
 
 
@@ -87,6 +90,7 @@ class GpuWork:
     work: tuple[WorkTime, ...]
     work_left_out: int
     stalls: tuple[FunctionStalls, ...]  # by PC samples; the most sampled
+    hardware: tuple[UnitUse, ...]  # by PM samples
 
 
 def gpu_work_of(recording: Recording) -> GpuWork:
@@ -125,6 +129,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         work=work[:WORK_LISTED],
         work_left_out=max(0, len(work) - WORK_LISTED),
         stalls=stalls_of(recording)[:STALLS_LISTED],
+        hardware=units_of(recording)[:HARDWARE_LISTED],
     )
 
 
@@ -230,12 +235,18 @@ def _devices(recording: Recording, process: int) -> tuple[int, ...]:
 
 
 def _last_values(recording: Recording, process: int) -> dict[str, float]:
+    """Of all but the samples of hardware."""
     table = recording.detail("counters")
     table = table.where((table["process"] == process) & np.isfinite(table["value"]))
     names = recording.names.find(table["process"], table["name"])
-    order = np.argsort(table["time_ns"], kind="stable")
+    order = np.argsort(table["time_ns"], kind="stable")[::-1]
+    numbers, last = np.unique(names[order], return_index=True)
     texts = recording.names.texts
-    return {texts[int(names[row])]: float(table["value"][row]) for row in order.tolist()}
+    return {
+        texts[number]: float(table["value"][order[row]])
+        for number, row in zip(numbers.tolist(), last.tolist(), strict=True)
+        if not texts[number].startswith(PREFIX)
+    }
 
 
 def _missing(recording: Recording) -> dict[int, tuple[str, ...]]:
