@@ -8,13 +8,8 @@
 
 namespace pilotlight::scan {
 
-// What all columns of a process may hold in memory together. Beyond it a column that grows moves to
-// a file without a name, from where the kernel may take its pages back.
-struct Budget {
-  static void set(size_t memory_bytes, const char* folder);
-};
-
-// Pages that grow by being remapped, which copies nothing. Not for threads.
+// Pages that grow by being remapped, which copies nothing, and move to a file without a name where
+// the budget ends. Not for threads.
 class Pages {
  public:
   Pages() = default;
@@ -26,7 +21,9 @@ class Pages {
 
   char* data() const { return data_; }
   size_t capacity() const { return capacity_; }
-  bool on_disk() const { return file_ >= 0; }
+  bool on_disk() const { return on_disk_; }
+  // Will not grow again: needs no open file.
+  void finish();
   // False: no memory and no disk; what there is stays.
   [[nodiscard]] bool reserve(size_t used, size_t bytes);
 
@@ -37,6 +34,7 @@ class Pages {
   char* data_ = nullptr;
   size_t capacity_ = 0;
   int file_ = -1;
+  bool on_disk_ = false;
 };
 
 template <typename T>
@@ -63,6 +61,7 @@ class Column {
   size_t size() const { return size_; }
   void pop() { size_--; }
   bool on_disk() const { return pages_.on_disk(); }
+  void finish() { pages_.finish(); }
 
  private:
   bool grow(size_t count) {

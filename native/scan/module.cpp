@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "scan/arrays.h"
+#include "scan/budget.h"
 #include "scan/column.h"
 #include "scan/scanner.h"
 
@@ -29,9 +31,38 @@ nb::object array_of(Column<T>&& column) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
   }
   auto* kept = new Column<T>(std::move(column));
+  kept->finish();
   nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Column<T>*>(p); });
   size_t rows = kept->size();
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {rows}, owner));
+}
+
+constexpr int kSetHandler = 304;  // PyDataMem_SetHandler in the table of numpy's functions
+constexpr int kUsualHandler = 306;
+constexpr const char* kHandler = "mem_handler";
+
+nb::object set_handler(nb::object numpy_functions, nb::object handler) {
+  auto** functions = static_cast<void**>(PyCapsule_GetPointer(numpy_functions.ptr(), nullptr));
+  if (functions == nullptr) throw nb::python_error();
+  auto set = reinterpret_cast<PyObject* (*)(PyObject*)>(functions[kSetHandler]);
+  nb::object before = nb::steal(set(handler.ptr()));
+  if (!before.is_valid()) throw nb::python_error();
+  return before;
+}
+
+// Arrays that this thread makes from now on are within the budget. Returns the handler that they
+// would have come from.
+nb::object bound_arrays(nb::object numpy_functions) {
+  auto** functions = static_cast<void**>(PyCapsule_GetPointer(numpy_functions.ptr(), nullptr));
+  if (functions == nullptr) throw nb::python_error();
+  static ArrayHandler* handler = nullptr;
+  if (handler == nullptr) {
+    PyObject* usual = *static_cast<PyObject**>(functions[kUsualHandler]);
+    void* found = PyCapsule_GetPointer(usual, kHandler);
+    if (found == nullptr) throw nb::python_error();
+    handler = bounded_handler(static_cast<const ArrayHandler*>(found));
+  }
+  return set_handler(numpy_functions, nb::capsule(handler, kHandler));
 }
 
 nb::object text_object(std::string_view text) {
@@ -208,6 +239,10 @@ NB_MODULE(_scan, m) {
         pilotlight::scan::Budget::set(memory_bytes, folder.c_str());
       },
       nb::arg("memory_bytes"), nb::arg("folder"));
+  m.def("peak_bytes", &pilotlight::scan::Budget::peak_bytes);
+  m.def("bound_arrays", &pilotlight::scan::bound_arrays, nb::arg("numpy_functions"));
+  m.def("set_handler", &pilotlight::scan::set_handler, nb::arg("numpy_functions"),
+        nb::arg("handler"));
   nb::class_<PyScanner>(m, "Scanner")
       .def(nb::init<std::vector<std::pair<std::string, int>>, uint64_t, uint64_t,
                     std::vector<std::pair<std::string, int>>, std::vector<std::string>, uint32_t,

@@ -9,7 +9,18 @@ NOWHERE: int
 """The place of a first that there is none of."""
 
 def set_budget(memory_bytes: int, folder: str) -> None:
-    """What all columns may hold in memory together; more goes to files without a name there."""
+    """What columns and bounded arrays may hold in memory together; more goes to files without a
+    name there."""
+
+def peak_bytes() -> int:
+    """The most that they held in memory since the budget was set."""
+
+def bound_arrays(numpy_functions: Any) -> Any:
+    """Arrays that this thread makes from now on are within the budget; returns where they came
+    from until now, for `set_handler`."""
+
+def set_handler(numpy_functions: Any, handler: Any) -> Any:
+    """Where arrays of this thread come from; returns where they came from until now."""
 
 class Scanner:
     """Takes one file block by block. `spans`, `counters`, `flows` and `arguments` give their

@@ -27,6 +27,7 @@ from pilotlight.insights.pricing import MAX_SPANS
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.recorded_graph import recorded_graph
 from pilotlight.insights.verdicts import Diagnosis, shown
+from pilotlight.trace.bounded import bounded
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace
@@ -54,6 +55,10 @@ class Analysis:
 
     def table(self, name: str) -> list[dict[str, Any]]:
         """Rows of a table as dictionaries with the same keys."""
+        with bounded():
+            return self._table(name)
+
+    def _table(self, name: str) -> list[dict[str, Any]]:
         if name == "findings":
             return [_finding(finding) for finding in self.diagnosis.findings]
         if name == "ranks":
@@ -165,13 +170,14 @@ def analyze(
     """
     chosen = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files = [Path(path) for path in chosen]
-    found = read_traces(files, progress=progress, memory_bytes=memory_bytes)
-    job = job_of(found.traces)
-    diagnosis = diagnose(job, (*RULES, *plugin_rules()))
-    if not job.ranks:
-        diagnosis = _with_host(
-            diagnosis, diagnose_windows(windows_of(job.traces), stall_steps=STALL_STEPS)
-        )
+    with bounded():
+        found = read_traces(files, progress=progress, memory_bytes=memory_bytes)
+        job = job_of(found.traces)
+        diagnosis = diagnose(job, (*RULES, *plugin_rules()))
+        if not job.ranks:
+            diagnosis = _with_host(
+                diagnosis, diagnose_windows(windows_of(job.traces), stall_steps=STALL_STEPS)
+            )
     return Analysis(job, diagnosis, found.problems)
 
 

@@ -29,7 +29,12 @@ def products(script: Any, rows: list[tuple[tuple[int, int, int], float]]) -> Tra
     )
     count = len(starts)
     table = Operators(
-        np.array(starts), np.full(count, 3000), ("9",) * count, np.array(kinds), operators
+        np.array(starts),
+        np.full(count, 3000),
+        np.zeros(count, np.int64),
+        np.array(kinds),
+        operators,
+        ("9",),
     )
     trace: Trace = story.trace(device=H100)
     return replace(trace, detail=Detail(operators=table))

@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotlight.trace import kineto_detail
 from pilotlight.trace.detail import Detail, Message, Operator
 from pilotlight.trace.trace_file import read_file
 
@@ -65,19 +64,6 @@ def test_the_real_trace_has_its_products(shared_data: Path) -> None:
     found = read_detail(shared_data / "kineto" / "qwen_h100.json.gz").operators
     shapes = {kind.shapes[:2] for kind in found.kinds if kind.name == "aten::mm"}
     assert ((8944, 1024), (1024, 2816)) in shapes
-
-
-@given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=20), st.booleans())
-def test_rows_are_grouped_by_all_columns_with_and_without_sorting(
-    rows: list[tuple[int, int]], sorted_too: bool
-) -> None:
-    columns = np.array(rows, np.int64).reshape(-1, 2).T
-    limit, kineto_detail.MOST_FLAGS = kineto_detail.MOST_FLAGS, 2 if sorted_too else 1000
-    firsts, group = kineto_detail._groups(*columns)
-    kineto_detail.MOST_FLAGS = limit
-    assert [rows[firsts[number]] for number in group] == rows
-    assert len(firsts) == len(set(rows))
-    assert all(rows.index(rows[first]) == first for first in firsts)
 
 
 def kernel(**args: Any) -> dict[str, Any]:

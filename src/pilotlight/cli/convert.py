@@ -52,8 +52,10 @@ class Convert:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(self, args: argparse.Namespace) -> int:
+        from pilotlight.trace.bounded import bound_arrays
         from pilotlight.trace.reader import read_traces
 
+        bound_arrays()
         with ReadingBar([args.input], quiet=args.json) as bar:
             found = read_traces([args.input], progress=bar.advance, memory_bytes=args.memory)
         for problem in found.problems:

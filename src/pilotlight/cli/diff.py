@@ -42,8 +42,10 @@ class Diff:
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.insights.difference import difference, parse_limit
         from pilotlight.insights.job import job_of
+        from pilotlight.trace.bounded import bound_arrays
         from pilotlight.trace.reader import read_traces
 
+        bound_arrays()
         limits = [parse_limit(text) for text in args.fail_if]
         paths = (args.before, args.after)
         with ReadingBar(paths, quiet=args.json) as bar:

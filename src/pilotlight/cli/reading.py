@@ -26,8 +26,8 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=size_bytes,
         metavar="SIZE",
-        help="columns of JSON traces beyond it go to files in TMPDIR (default: half of what is"
-        " free), such as 500M or 4G",
+        help="what traces, and what is derived from them, may take: more goes to files in TMPDIR"
+        " (default: half of what is free), such as 500M or 4G",
     )
 
 

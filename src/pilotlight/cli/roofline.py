@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pilotlight.cli import terminal
+from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Roofline:
             metavar="CSV",
             help="what `ncu --csv` measured of the same kernels: counts instead of the model",
         )
+        add_memory(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
 
@@ -52,9 +54,12 @@ class Roofline:
         from pilotlight.insights.measured import NOT_MEASURED
         from pilotlight.insights.roofline import roofline
         from pilotlight.model.hardware import find_gpu, gpus
+        from pilotlight.trace.bounded import bound_arrays
         from pilotlight.trace.reader import read_traces
 
-        found = read_traces([args.path])
+        bound_arrays()
+        with ReadingBar([args.path], quiet=args.json) as bar:
+            found = read_traces([args.path], progress=bar.advance, memory_bytes=args.memory)
         for problem in found.problems:
             print(f"pilotlight roofline: {problem}", file=sys.stderr)
         view = _chosen(job_of(found.traces), args.rank, args.path)
@@ -62,7 +67,7 @@ class Roofline:
         if gpu is None:
             names = ", ".join(gpus())
             raise UsageError(f"which GPU? --gpu with one of {names}")
-        measured = self._measured(args.ncu) if args.ncu else NOT_MEASURED
+        measured = self._measured(args.ncu, args.memory) if args.ncu else NOT_MEASURED
         operators = view.trace.detail.operators
         if not operators.kinds and not len(view.trace.detail.grids.blocks):
             raise FormatError(
@@ -89,12 +94,12 @@ class Roofline:
         self._print(result)
         return 2 if found.problems else 0
 
-    def _measured(self, path: Path) -> MeasuredKernels:
+    def _measured(self, path: Path, memory_bytes: int | None) -> MeasuredKernels:
         from pilotlight.insights.measured import measured_kernels
         from pilotlight.model.measured_cost import WANTED_METRICS
         from pilotlight.trace.reader import read_traces
 
-        found = read_traces([path])
+        found = read_traces([path], memory_bytes=memory_bytes)
         for problem in found.problems:
             print(f"pilotlight roofline: {problem}", file=sys.stderr)
         if not found.traces or found.traces[0].format != "ncu":

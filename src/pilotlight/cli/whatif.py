@@ -69,8 +69,10 @@ def _recorded(args: argparse.Namespace) -> int:
         without,
     )
     from pilotlight.model.hardware import find_gpu, gpus
+    from pilotlight.trace.bounded import bound_arrays
     from pilotlight.trace.reader import read_traces
 
+    bound_arrays()
     scales = [parse_scale(text) for text in args.kernel]
     bandwidth = parse_factor("--bandwidth", args.bandwidth) if args.bandwidth else None
     batch = parse_factor("--batch", args.batch) if args.batch else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +15,7 @@ from pilotlight.insights.kernel import Category, category, short_name
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.shorter import shorter_kernels
 from pilotlight.trace.interval import union
-from pilotlight.trace.trace import NONE, Bool, Int64, Kind
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans
 
 CHAIN_LEAST = 2
 CHAIN_MOST = 15
@@ -127,31 +128,38 @@ def _chains(view: RankView) -> dict[tuple[int, ...], _Chain]:
     kernels = view.device.take(view.device.kind == Kind.KERNEL)
     used = np.unique(kernels.name).tolist()
     mine = {name: category(view.trace.names[name]) in _CHAINED for name in used}
-    order = np.lexsort((kernels.start_ns, kernels.lane))
-    runs: list[list[int]] = [[]]
-    previous = (NONE, 0)
-    for row in order.tolist():
-        lane, start, kernel = (int(c[row]) for c in (kernels.lane, kernels.start_ns, kernels.name))
-        follows = lane == previous[0] and start - previous[1] < NEIGHBOUR_NS
-        if not mine[kernel] or not follows or len(runs[-1]) == CHAIN_MOST:
-            runs.append([])
-        if mine[kernel]:
-            runs[-1].append(row)
-        previous = lane, start + int(kernels.duration_ns[row])
-    chosen = [run for run in runs if len(run) >= CHAIN_LEAST]
-    names = [tuple(kernels.name[run].tolist()) for run in chosen]
-    often = {name for name, count in Counter(names).items() if count >= CHAIN_REPEATS}
+    kernels = kernels.take(np.lexsort((kernels.start_ns, kernels.lane)))
+    runs = list(_runs(kernels, mine))
+    names = Counter(tuple(kernels.name[begin:end].tolist()) for begin, end in runs)
     found: dict[tuple[int, ...], _Chain] = defaultdict(_Chain)
-    for run, name in zip(chosen, names, strict=True):
-        if name in often:
-            lengths = kernels.duration_ns[run]
+    for begin, end in runs:
+        name = tuple(kernels.name[begin:end].tolist())
+        if names[name] >= CHAIN_REPEATS:
+            lengths = kernels.duration_ns[begin:end]
             chain = found[name]
             chain.total_ns += int(lengths.sum())
             chain.lost_ns += int(lengths.sum() - lengths.max())
             for place, (kernel, length) in enumerate(zip(name, lengths.tolist(), strict=True)):
                 chain.lost_by_name[kernel] += length if place != lengths.argmax() else 0
-            chain.first_spans.append((int(kernels.start_ns[run[0]]), int(lengths[0])))
+            chain.first_spans.append((int(kernels.start_ns[begin]), int(lengths[0])))
     return found
+
+
+def _runs(kernels: Spans, mine: dict[int, bool]) -> Iterator[tuple[int, int]]:
+    """Begin and end of the rows of each chain: neighbours on a stream that are all `mine`."""
+    columns = (kernels.lane, kernels.start_ns, kernels.duration_ns, kernels.name)
+    begin, previous, row = 0, (NONE, 0), -1
+    for row, (lane, start, length, name) in enumerate(
+        zip(*(column.data for column in columns), strict=True)
+    ):
+        follows = lane == previous[0] and start - previous[1] < NEIGHBOUR_NS
+        if not mine[name] or not follows or row - begin == CHAIN_MOST:
+            if row - begin >= CHAIN_LEAST:
+                yield begin, row
+            begin = row if mine[name] else row + 1
+        previous = lane, start + length
+    if row + 1 - begin >= CHAIN_LEAST:
+        yield begin, row + 1
 
 
 def _lost_by_name(chains: dict[tuple[int, ...], _Chain]) -> Counter[int]:

@@ -13,6 +13,7 @@ from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.shorter import shorter_kernels
+from pilotlight.trace.distinct import distinct, places
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import Bool, Kind, Spans
 
@@ -117,13 +118,11 @@ def _slowed(view: RankView) -> tuple[Counter[int], tuple[str, float, float] | No
 
 def _alike(view: RankView, kernels: Spans, beside: Bool) -> Iterator[Bool]:
     grids = view.trace.detail.grids
-    blocks_of = dict(zip(grids.correlation.tolist(), grids.blocks.tolist(), strict=True))
-    blocks = np.array([blocks_of.get(c, 0) for c in kernels.correlation.tolist()], np.int64)
-    _, key = np.unique(
-        np.stack((kernels.name.astype(np.int64), blocks)), axis=1, return_inverse=True
-    )
-    for number in np.unique(key.ravel()[beside]):
-        yield key.ravel() == number
+    grid = places(grids.correlation, kernels.correlation)
+    blocks = np.append(grids.blocks, 0)[grid]  # that of NONE is the last
+    _, key = distinct(kernels.name, blocks)
+    for number in np.unique(key[beside]):
+        yield key == number
 
 
 def _communicates(view: RankView) -> Bool:

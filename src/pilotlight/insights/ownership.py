@@ -88,9 +88,10 @@ def _by_path(
     if not len(spans) or not len(known) or len(spans) > MAX_SPANS:
         return []
     calls = view.calls.take(view.launch[known])
-    lengths = view.device.duration_ns[known].tolist()
+    # Views: lists of so many numbers would take several times the memory.
+    lengths = view.device.duration_ns[known].data
     totals: dict[tuple[int, ...], list[int]] = defaultdict(lambda: [0, 0])
-    name = spans.name.tolist()
+    name = spans.name.data
     for asked, path in around(spans, calls.lane, calls.start_ns):
         entry = totals[tuple([name[row] for row in part(path)])]
         entry[0] += 1
@@ -110,11 +111,11 @@ def around(spans: Spans, lane: UInt32, time_ns: Int64) -> Iterator[tuple[int, li
         mine = mine[np.lexsort((-spans.duration_ns[mine], spans.start_ns[mine]))]
         asked = np.flatnonzero(lane == each)
         asked = asked[np.argsort(time_ns[asked], kind="stable")]
-        rows, starts = mine.tolist(), spans.start_ns[mine].tolist()
-        ends = spans.end_ns[mine].tolist()
+        rows, starts = mine.data, spans.start_ns[mine].data
+        ends = spans.end_ns[mine].data
         stack: list[int] = []
         place = 0
-        for number, time in zip(asked.tolist(), time_ns[asked].tolist(), strict=True):
+        for number, time in zip(asked.data, time_ns[asked].data, strict=True):
             while place < len(starts) and starts[place] <= time:
                 stack.append(place)
                 place += 1

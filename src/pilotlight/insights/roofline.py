@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,10 +12,11 @@ from pilotlight.insights.measured import NOT_MEASURED, MeasuredKernels
 from pilotlight.insights.rank import RankView
 from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
-from pilotlight.model.kernel_cost import NO_GRID, Grid, cost_of_kernel
+from pilotlight.model.kernel_cost import Grid, cost_of_kernel
 from pilotlight.model.measured_cost import Measured
 from pilotlight.trace.detail import Operator, Operators
-from pilotlight.trace.trace import NONE, Bool, Int64, Kind
+from pilotlight.trace.distinct import distinct, places
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans, UInt32
 
 MODEL_WRONG_FROM = 1.1
 LATENCY_BELOW = 0.4
@@ -68,14 +69,8 @@ def roofline(
     costs = [cost_of(kind) for kind in operators.kinds]
     owner = _owners(view, operators, costs)
     kernels = view.device.kind == Kind.KERNEL
-    grid_of = _grids(view)
-    launches: dict[int, _Launches] = defaultdict(_Launches)
-    columns = (owner, view.device.name, view.device.correlation, view.device.duration_ns)
-    for row, name, correlation, length in zip(*(c[kernels].tolist() for c in columns), strict=True):
-        if row != NONE:
-            grid = grid_of.get(correlation, NO_GRID)
-            found = measured.find(view.trace.names[name], grid.blocks, grid.threads)
-            launches[int(operators.kind[row])].add(row, length, found)
+    grid = places(view.trace.detail.grids.correlation, view.device.correlation)
+    launches = _launches(view, operators, owner, grid, measured)
     rows: list[RooflineRow] = []
     flops_at_peak_s = covered_ns = 0.0
     for kind, launched in launches.items():
@@ -83,7 +78,7 @@ def roofline(
         if model is None:
             continue
         cost = launched.cost(model)
-        count = len(launched.rows)
+        count = launched.operators
         covered_ns += launched.total_ns
         peak = gpu.peak(cost.peak)
         made = _row(operators, kind, cost, count, launched.total_ns, gpu)
@@ -91,7 +86,7 @@ def roofline(
             flops_at_peak_s += count * cost.flops / (peak * 1e12)
         if made is not None:
             rows.append(replace(made, confidence=MEASURED if cost is not model else HIGH))
-    others = _kernel_rows(view, owner == NONE, grid_of, gpu, measured)
+    others = _kernel_rows(view, owner == NONE, grid, gpu, measured)
     covered_ns += sum(row.total_ns for row in others)
     rows = sorted((*rows, *others), key=lambda row: -row.total_ns)
     all_ns = float(view.device.duration_ns[kernels].sum())
@@ -108,31 +103,59 @@ def roofline(
 class _Launches:
     """The kernels of all operators of one kind."""
 
-    rows: set[int] = field(default_factory=set)
+    operators: int
     total_ns: int = 0
-    measured: list[Measured] = field(default_factory=list)
+    measured: list[tuple[int, Measured]] = field(default_factory=list)
     is_measured: bool = True
 
-    def add(self, row: int, length_ns: int, found: Measured | None) -> None:
-        self.rows.add(row)
-        self.total_ns += length_ns
+    def add(self, count: int, total_ns: int, found: Measured | None) -> None:
+        self.total_ns += total_ns
         self.is_measured &= found is not None
         if found is not None:
-            self.measured.append(found)
+            self.measured.append((count, found))
 
     def cost(self, model: Cost) -> Cost:
         """Of one operator: what its kernels did, if that is known of all of them."""
         if not self.is_measured:
             return model
-        flops = [one.flops for one in self.measured if one.flops is not None]
-        sizes = [one.bytes for one in self.measured if one.bytes is not None]
+        flops = [n * one.flops for n, one in self.measured if one.flops is not None]
+        sizes = [n * one.bytes for n, one in self.measured if one.bytes is not None]
         whole = len(self.measured)
-        most = max(self.measured, key=lambda one: one.flops or 0.0)
+        _, most = max(self.measured, key=lambda counted: counted[1].flops or 0.0)
         return Measured(
-            sum(flops) / len(self.rows) if len(flops) == whole else None,
-            sum(sizes) / len(self.rows) if len(sizes) == whole else None,
+            sum(flops) / self.operators if len(flops) == whole else None,
+            sum(sizes) / self.operators if len(sizes) == whole else None,
             most.peak,
         ).cost(model)
+
+
+def _launches(
+    view: RankView, operators: Operators, owner: Int64, grid: Int64, measured: MeasuredKernels
+) -> dict[int, _Launches]:
+    """By the kind of the operators, for which the kernels have a row in `owner`, in `grid` one of
+    the trace's grids."""
+    owned = np.flatnonzero((view.device.kind == Kind.KERNEL) & (owner != NONE))
+    kernels, kind = view.device.take(owned), operators.kind[owner[owned]]
+    sizes = (
+        np.append(view.trace.detail.grids.blocks, 0),
+        np.append(view.trace.detail.grids.threads, 0),
+    )
+    blocks, threads = (column[grid[owned]] for column in sizes)
+    operator_counts = np.bincount(operators.kind[np.unique(owner[owned])])
+    found: dict[int, _Launches] = {}
+    for first, count, total_ns in _totals(kernels, kind, kernels.name, blocks, threads):
+        number = int(kind[first])
+        launched = found.setdefault(number, _Launches(int(operator_counts[number])))
+        name = view.trace.names[kernels.name[first]]
+        launched.add(count, total_ns, measured.find(name, int(blocks[first]), int(threads[first])))
+    return found
+
+
+def _totals(kernels: Spans, *columns: Int64 | UInt32) -> Iterator[tuple[int, int, int]]:
+    """A row of each distinct combination, how often there is one, and how long they take."""
+    firsts, group = distinct(*columns)
+    totals = np.bincount(group, kernels.duration_ns).astype(np.int64)
+    return zip(firsts.tolist(), np.bincount(group).tolist(), totals.tolist(), strict=True)
 
 
 def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> Int64:
@@ -142,17 +165,17 @@ def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> I
     if not len(operators.kind) or not modelled.any():
         return owner
     rows = np.flatnonzero(modelled[operators.kind])
-    by_thread: dict[str, list[int]] = defaultdict(list)
-    for row in rows.tolist():
-        by_thread[operators.thread[row]].append(row)
     known = np.flatnonzero(view.launch != NONE)
     calls = view.launch[known]
-    threads = np.array([lane.thread for lane in view.trace.lanes])[view.calls.lane[calls]]
+    number_of = {thread: number for number, thread in enumerate(operators.threads)}
+    thread_of = np.array([number_of.get(lane.thread, NONE) for lane in view.trace.lanes])
+    threads = thread_of[view.calls.lane[calls]]
     times = view.calls.start_ns[calls]
-    for thread, mine in by_thread.items():
+    for thread in np.unique(operators.thread[rows]):
         chosen = np.flatnonzero(threads == thread)
         # Innermost: the one that began last among those that have not ended.
-        order = np.array(sorted(mine, key=lambda row: int(operators.start_ns[row])))
+        mine = rows[operators.thread[rows] == thread]
+        order = mine[np.argsort(operators.start_ns[mine], kind="stable")]
         starts = operators.start_ns[order]
         ends = starts + operators.duration_ns[order]
         place = np.searchsorted(starts, times[chosen], side="right") - 1
@@ -164,39 +187,23 @@ def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> I
     return owner
 
 
-def _grids(view: RankView) -> dict[int, Grid]:
-    """By correlation."""
-    grids = view.trace.detail.grids
-    along = grids.along if len(grids.along) else np.zeros(len(grids.blocks), np.int64)
-    columns = (grids.blocks.tolist(), grids.threads.tolist(), along.tolist())
-    return dict(zip(grids.correlation.tolist(), map(Grid, *columns), strict=True))
-
-
 def _kernel_rows(
-    view: RankView,
-    wanted: Bool,
-    grid_of: dict[int, Grid],
-    gpu: Gpu,
-    measured: MeasuredKernels,
+    view: RankView, wanted: Bool, grid: Int64, gpu: Gpu, measured: MeasuredKernels
 ) -> list[RooflineRow]:
     """Kernels that no operator with a model launched, by name and grid."""
-    kernels = view.device.take(wanted & (view.device.kind == Kind.KERNEL))
-    totals: dict[tuple[int, Grid], list[int]] = defaultdict(lambda: [0, 0])
-    columns = (kernels.name, kernels.correlation, kernels.duration_ns)
-    for name, correlation, length in zip(*(c.tolist() for c in columns), strict=True):
-        if correlation in grid_of:
-            entry = totals[name, grid_of[correlation]]
-            entry[0] += 1
-            entry[1] += length
+    chosen = np.flatnonzero(wanted & (view.device.kind == Kind.KERNEL) & (grid != NONE))
+    kernels, grids = view.device.take(chosen), view.trace.detail.grids
+    along = grids.along if len(grids.along) else np.zeros(len(grids.blocks), np.int64)
+    sizes = tuple(column[grid[chosen]] for column in (grids.blocks, grids.threads, along))
     rows = []
-    for (number, grid), (count, total_ns) in totals.items():
-        name = view.trace.names[number]
-        guess = cost_of_kernel(name, grid)
-        found = measured.find(name, grid.blocks, grid.threads)
+    for first, count, total_ns in _totals(kernels, kernels.name, *sizes):
+        name, size = view.trace.names[kernels.name[first]], Grid(*(int(c[first]) for c in sizes))
+        guess = cost_of_kernel(name, size)
+        found = measured.find(name, size.blocks, size.threads)
         cost = found.cost(guess) if found else guess
         if cost is None:
             continue
-        text = f"grid {grid.blocks} x {grid.threads}"
+        text = f"grid {size.blocks} x {size.threads}"
         row = _timed(short_name(name), text, cost, count, total_ns, gpu)
         if row is not None:
             rows.append(replace(row, confidence=MEASURED if found else LOW))

@@ -23,7 +23,8 @@ from pilotlight.insights.roofline import (
 )
 from pilotlight.insights.shorter import shorter_kernels
 from pilotlight.model.hardware import Gpu, find_gpu
-from pilotlight.trace.trace import Kind
+from pilotlight.trace.distinct import distinct, places
+from pilotlight.trace.trace import NONE, Kind
 
 MISALIGNED_SHARE = 0.02
 WAVE_EFFICIENCY = 0.75
@@ -194,22 +195,15 @@ def _is_misaligned(row: RooflineRow) -> bool:
 def _waves(view: RankView, units: int) -> list[tuple[int, int, float]]:
     """Name (its number), time and efficiency of the products whose last wave is mostly empty."""
     grids = view.trace.detail.grids
-    blocks_of = dict(zip(grids.correlation.tolist(), grids.blocks.tolist(), strict=True))
-    names = view.trace.names
-    tiles = [_tile(name) for name in names]
-    found: dict[tuple[int, int], int] = {}
-    kernels = view.device.take(view.device.kind == Kind.KERNEL)
-    for name, correlation, length in zip(
-        kernels.name.tolist(),
-        kernels.correlation.tolist(),
-        kernels.duration_ns.tolist(),
-        strict=True,
-    ):
-        blocks = blocks_of.get(correlation, 0)
-        if tiles[name] and blocks:
-            found[name, blocks] = found.get((name, blocks), 0) + length
+    tiles = np.array([_tile(name) for name in view.trace.names], np.int64)
+    kernels = view.device.take((view.device.kind == Kind.KERNEL) & (tiles[view.device.name] > 0))
+    grid = places(grids.correlation, kernels.correlation)
+    kernels, blocks_of = kernels.take(grid != NONE), grids.blocks[grid[grid != NONE]]
+    firsts, group = distinct(kernels.name, blocks_of)
+    totals = np.bincount(group, kernels.duration_ns)
     rows = []
-    for (name, blocks), total_ns in found.items():
+    for first, total_ns in zip(firsts.tolist(), totals.astype(np.int64).tolist(), strict=True):
+        name, blocks = int(kernels.name[first]), int(blocks_of[first])
         at_once = units * (1 if tiles[name] >= 128 * 128 else 2)
         waves = blocks / at_once if at_once else 1.0
         efficiency = waves / ceil(waves)

@@ -38,9 +38,6 @@ class Grid:
     along: int = 0
 
 
-NO_GRID = Grid(0, 0)
-
-
 def cost_of_kernel(name: str, grid: Grid) -> Cost | None:
     """None for kernels whose work their grid does not tell, such as matrix products."""
     found = next(((size, peak) for text, size, peak in _TYPES if text.search(name)), None)

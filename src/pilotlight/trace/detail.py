@@ -26,13 +26,15 @@ class Operator:
 
 @dataclass(frozen=True)
 class Operators:
-    """Rows of operators; `kind` is a number in `kinds`, the distinct operators with shapes."""
+    """Rows of operators; `kind` is a number in `kinds`, the distinct operators with shapes, and
+    `thread` one in `threads`."""
 
     start_ns: _Int64 = field(default_factory=_none)
     duration_ns: _Int64 = field(default_factory=_none)
-    thread: tuple[str, ...] = ()
+    thread: _Int64 = field(default_factory=_none)
     kind: _Int64 = field(default_factory=_none)
     kinds: tuple[Operator, ...] = ()
+    threads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

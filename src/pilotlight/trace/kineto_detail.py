@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pilotlight.trace.detail import Detail, Grids, Message, Messages, Operator, Operators
+from pilotlight.trace.distinct import distinct
 from pilotlight.trace.trace import NONE, Argument, Int64, Kind, Lane, Spans
 
 _TYPE_BYTES = {
@@ -19,7 +20,6 @@ _TYPE_BYTES = {
     "float": 4, "float32": 4, "long": 8, "int64": 8, "double": 8, "float64": 8,
 }  # fmt: skip
 _MOST_ELEMENTS = 1 << 48
-MOST_FLAGS = 8_000_000
 Arguments = Mapping[str, Argument]
 
 
@@ -56,7 +56,7 @@ def _operators(
     types = _column("Input type", spans, arguments, rows)
     types = np.where(types == NONE, _column("Input Types", spans, arguments, rows), types)
     columns = (spans.name[rows], _column("Input Dims", spans, arguments, rows), types)
-    firsts, group = _groups(*columns)
+    firsts, group = distinct(*columns)
     kinds: dict[Operator, int] = {}
     numbers = np.full(len(firsts), NONE, np.int64)
     for i, first in enumerate(firsts.tolist()):
@@ -70,13 +70,15 @@ def _operators(
         numbers[i] = kinds.setdefault(operator, len(kinds))
     kind = numbers[group]
     rows, kind = rows[kind != NONE], kind[kind != NONE]
-    threads = [lane.thread for lane in lanes]
+    threads: dict[str, int] = {}
+    thread_of = np.array([threads.setdefault(lane.thread, len(threads)) for lane in lanes])
     return Operators(
         spans.start_ns[rows],
         spans.duration_ns[rows],
-        tuple(threads[lane] for lane in spans.lane[rows].tolist()),
+        thread_of[spans.lane[rows]],
         kind,
         tuple(kinds),
+        tuple(threads),
     )
 
 
@@ -86,7 +88,7 @@ def _grids(spans: Spans, arguments: Arguments) -> Grids:
         return Grids()
     rows = _kernels(grid, spans)
     columns = tuple(_column(key, spans, arguments, rows) for key in ("grid", "block"))
-    firsts, group = _groups(*columns)
+    firsts, group = distinct(*columns)
     sizes = np.zeros((len(firsts), 3), np.int64)
     for i, first in enumerate(firsts.tolist()):
         for side, column in enumerate(columns):
@@ -150,31 +152,6 @@ def _column(key: str, spans: Spans, arguments: Arguments, rows: Any) -> Int64:
         return np.full(len(rows), NONE, np.int64)
     column: Int64 = argument.dense(len(spans))[rows]
     return column
-
-
-def _groups(*columns: Any) -> tuple[Int64, Int64]:
-    """A row of each distinct combination, and the number of its combination for each row."""
-    rows = len(columns[0])
-    group, count = np.zeros(rows, np.int64), 1
-    for column in columns:
-        place, values = _numbered(column.astype(np.int64) - NONE)
-        group, count = _numbered(group * values + place)
-    firsts = np.empty(count if rows else 0, np.int64)
-    firsts[group[::-1]] = np.arange(rows - 1, -1, -1)
-    return firsts, group
-
-
-def _numbered(values: Int64) -> tuple[Int64, int]:
-    """Values from 0 as numbers without holes, in their order, and how many there are."""
-    most = int(values.max(initial=0))
-    if most > MOST_FLAGS:
-        found, numbers = np.unique(values, return_inverse=True)
-        return numbers, len(found)
-    # Without sorting, which would take most of the time of reading.
-    flags = np.zeros(most + 1, np.bool_)
-    flags[values] = True
-    number_of = np.cumsum(flags) - 1
-    return number_of[values], int(number_of[-1]) + 1
 
 
 def _decoded(text: str) -> Any:

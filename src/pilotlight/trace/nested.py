@@ -59,23 +59,25 @@ def own_parts(spans: Spans, value_ns: Int64) -> Int64:
     """Of a value that each span has, what the spans directly within it do not have."""
     own = value_ns.copy()
     order = np.lexsort((-spans.end_ns, spans.start_ns, spans.lane))
-    lane, start, end = (
-        column[order].tolist() for column in (spans.lane, spans.start_ns, spans.end_ns)
-    )
-    parent = np.full(len(order), -1)
+    # Views: lists of so many numbers would take several times the memory.
+    columns = (spans.lane[order].data, spans.start_ns[order].data, spans.end_ns[order].data)
+    parent = np.fromiter(_parents(*columns), np.int64, len(order))
+    inner = np.flatnonzero(parent >= 0)
+    np.subtract.at(own, order[parent[inner]], value_ns[order[inner]])
+    kept: Int64 = np.maximum(own, 0)
+    return kept
+
+
+def _parents(lane: memoryview, start: memoryview, end: memoryview) -> Iterator[int]:
+    """For spans in order the place of the one directly around each, or -1."""
     stack: list[int] = []
     for i, (thread, begin, finish) in enumerate(zip(lane, start, end, strict=True)):
         while stack and (
             lane[stack[-1]] != thread or end[stack[-1]] < finish or end[stack[-1]] <= begin
         ):
             stack.pop()
-        if stack:
-            parent[i] = stack[-1]
+        yield stack[-1] if stack else -1
         stack.append(i)
-    inner = np.flatnonzero(parent >= 0)
-    np.subtract.at(own, order[parent[inner]], value_ns[order[inner]])
-    kept: Int64 = np.maximum(own, 0)
-    return kept
 
 
 def call_tree(trace: Trace, rows: list[int]) -> list[Node]:

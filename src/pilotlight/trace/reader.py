@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pilotlight import _scan
 from pilotlight.errors import FormatError, NotFound
+from pilotlight.trace.bounded import bound_arrays
 from pilotlight.trace.memory import available_bytes
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.trace import NONE, Trace, TraceSet
@@ -38,15 +39,16 @@ def read_traces(
 ) -> TraceSet:
     """Every rank that can be read, and a problem for each file or place that cannot.
 
-    `progress` is told, from any thread, how many bytes of the files more were read. Columns of JSON
-    traces beyond `memory_bytes` go to files without a name; half of the free memory if None.
+    `progress` is told, from any thread, how many bytes of the files more were read. Columns beyond
+    `memory_bytes` go to files without a name; half of the free memory if None.
     """
     if memory_bytes is None:
         memory_bytes = available_bytes() // 2
     _scan.set_budget(memory_bytes, os.environ.get("TMPDIR") or "/tmp")
     files, problems, captured = _files(paths)
     # The scanner and the inflater let other threads run.
-    with ThreadPoolExecutor(max(1, min(len(files), workers))) as pool:
+    count = max(1, min(len(files), workers))
+    with ThreadPoolExecutor(count, initializer=bound_arrays) as pool:
         results = list(pool.map(lambda path: read_file(path, progress), files))
     traces = [
         _placed(trace, captured.get(path))

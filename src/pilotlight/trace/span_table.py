@@ -8,10 +8,12 @@ from collections import Counter as Tally
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.trace import NONE, Counters, Kind, Lane, Spans
 
+PIECE_ROWS = 1 << 16
 MAX_NAMES = 500_000
 MAX_LANES = 1_000_000
 OVERFLOW_NAME = "(more names than fit)"
@@ -36,6 +38,29 @@ class Interned(dict[Any, int]):
         return number
 
 
+class _Pieces:
+    """Columns that grow a row at a time. What is complete are arrays, which may be in files."""
+
+    def __init__(self, codes: str) -> None:
+        self._codes = codes
+        self._last = tuple(array(code) for code in codes)
+        self._complete: list[tuple[NDArray[Any], ...]] = []
+
+    def __len__(self) -> int:
+        return PIECE_ROWS * len(self._complete) + len(self._last[0])
+
+    def add(self, *row: Any) -> None:
+        for column, value in zip(self._last, row, strict=True):
+            column.append(value)
+        if len(self._last[0]) == PIECE_ROWS:
+            self._complete.append(tuple(map(np.array, self._last)))
+            self._last = tuple(array(code) for code in self._codes)
+
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        pieces = (*self._complete, tuple(map(np.array, self._last)))
+        return tuple(np.concatenate(column) for column in zip(*pieces, strict=True))
+
+
 class SpanTable:
     """Gathers the columns of one trace, for the readers that see one row at a time."""
 
@@ -44,12 +69,10 @@ class SpanTable:
         self.names = Interned(MAX_NAMES, OVERFLOW_NAME)
         self.lanes = Interned(MAX_LANES, ("", OVERFLOW_NAME))
         self.dropped: Tally[str] = Tally()
-        self._columns = tuple(array(code) for code in "qqBIIqq")
-        self._counter_times, self._counter_names = array("q"), array("I")
-        self._counter_values = array("d")
+        self._spans, self._counters = _Pieces("qqBIIqq"), _Pieces("qId")
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self._spans)
 
     def add(
         self,
@@ -65,7 +88,7 @@ class SpanTable:
         if start_ns < 0 or duration_ns < 0 or start_ns + duration_ns > _MOST:
             self.dropped["spans with a negative or impossible time"] += 1
             return
-        row = (
+        self._spans.add(
             start_ns,
             duration_ns,
             kind,
@@ -74,26 +97,18 @@ class SpanTable:
             correlation if 0 <= correlation <= _MOST else NONE,
             size_bytes if 0 <= size_bytes <= _MOST else NONE,
         )
-        for column, value in zip(self._columns, row, strict=True):
-            column.append(value)
 
     def add_counter(self, time_ns: int, name: str, value: float) -> None:
         if not 0 <= time_ns <= _MOST or not math.isfinite(value):
             self.dropped["counter values without a time or that are no numbers"] += 1
             return
-        self._counter_times.append(time_ns)
-        self._counter_names.append(self.names[name])
-        self._counter_values.append(value)
+        self._counters.add(time_ns, self.names[name], value)
 
     def spans(self) -> Spans:
-        return Spans(*(np.array(column) for column in self._columns))
+        return Spans(*self._spans.columns())
 
     def counters(self) -> Counters:
-        return Counters(
-            np.array(self._counter_times),
-            np.array(self._counter_names),
-            np.array(self._counter_values),
-        )
+        return Counters(*self._counters.columns())
 
     def lane_table(self, lane_names: dict[tuple[str, str], str]) -> tuple[Lane, ...]:
         return tuple(Lane(p, t, lane_names.get((p, t), "")) for p, t in self.lanes)

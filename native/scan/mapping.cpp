@@ -1,0 +1,128 @@
+// native/scan/mapping.cpp: one list of all mappings, and the thread that trims them.
+#include "scan/mapping.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace pilotlight::scan {
+namespace {
+
+constexpr size_t kSlackBytes = 16 << 20;
+constexpr std::chrono::milliseconds kRest(3);
+
+// Pages of files that this process has mapped in now, its libraries included.
+size_t resident_bytes(int statm) {
+  char text[128];
+  ssize_t length = pread(statm, text, sizeof text - 1, 0);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  size_t all = 0, resident = 0, shared = 0;
+  if (std::sscanf(text, "%zu %zu %zu", &all, &resident, &shared) != 3) return 0;
+  return shared * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+class Mappings {
+ public:
+  void add(char* data, size_t bytes) {
+    std::lock_guard<std::mutex> locked(lock_);
+    bytes_of_[data] = bytes;
+    start();
+    changed_.notify_one();
+  }
+
+  char* move(char* data, size_t bytes, size_t new_bytes) {
+    std::lock_guard<std::mutex> locked(lock_);
+    void* moved = mremap(data, bytes, new_bytes, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) return nullptr;
+    bytes_of_.erase(data);
+    bytes_of_[static_cast<char*>(moved)] = new_bytes;
+    return static_cast<char*>(moved);
+  }
+
+  void remove(char* data, size_t bytes) {
+    std::lock_guard<std::mutex> locked(lock_);
+    bytes_of_.erase(data);
+    munmap(data, bytes);
+  }
+
+  // A child of fork has no such thread; it starts one of its own.
+  void hold() { lock_.lock(); }
+  void release() { lock_.unlock(); }
+  void forget_thread() {
+    started_ = false;
+    lock_.unlock();
+  }
+
+ private:
+  void start() {
+    if (started_) return;
+    started_ = true;
+    std::thread([this] { trim(); }).detach();
+  }
+
+  void trim() {
+    int statm = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    size_t floor = resident_bytes(statm);
+    std::unique_lock<std::mutex> locked(lock_);
+    while (true) {
+      if (bytes_of_.empty()) {
+        changed_.wait(locked);
+        floor = resident_bytes(statm);
+      }
+      locked.unlock();
+      std::this_thread::sleep_for(kRest);
+      size_t now = resident_bytes(statm);
+      locked.lock();
+      if (now < floor) floor = now;
+      if (now <= floor + kSlackBytes) continue;
+      for (auto [data, bytes] : bytes_of_) madvise(data, bytes, MADV_DONTNEED);
+      floor = resident_bytes(statm);
+    }
+  }
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::map<char*, size_t> bytes_of_;
+  bool started_ = false;
+};
+
+// Never destroyed: the thread outlives main.
+Mappings& mappings() {
+  static Mappings* all = [] {
+    auto* made = new Mappings;
+    pthread_atfork([] { mappings().hold(); }, [] { mappings().release(); },
+                   [] { mappings().forget_thread(); });
+    return made;
+  }();
+  return *all;
+}
+
+}  // namespace
+
+char* Mapping::open(int file, size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (data == MAP_FAILED) return nullptr;
+  mappings().add(static_cast<char*>(data), bytes);
+  return static_cast<char*>(data);
+}
+
+char* Mapping::grow(char* data, size_t bytes, size_t new_bytes) {
+  return mappings().move(data, bytes, new_bytes);
+}
+
+void Mapping::close(char* data, size_t bytes) { mappings().remove(data, bytes); }
+
+bool extend(int file, size_t bytes) {
+  return posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0;
+}
+
+}  // namespace pilotlight::scan
