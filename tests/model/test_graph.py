@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.errors import FormatError
-from pilotlight.model.graph import graph_of, replay
+from pilotlight.model.graph import graph_of_rows, replay
 
 graphs = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -32,7 +32,7 @@ def test_a_node_ends_its_duration_after_the_last_of_its_predecessors(
             lambda d: np.array([d, [2 * x for x in d]], np.float64)
         )
     )
-    ends = replay(graph_of(predecessors), durations)
+    ends = replay(graph_of_rows(predecessors), durations)
     for node, before in enumerate(predecessors):
         latest = max((ends[0, b] for b in before), default=0)
         assert ends[0, node] == latest + durations[0, node]
@@ -41,4 +41,4 @@ def test_a_node_ends_its_duration_after_the_last_of_its_predecessors(
 
 def test_a_circle_is_refused() -> None:
     with pytest.raises(FormatError, match="circle"):
-        graph_of([[1], [0]])
+        graph_of_rows([[1], [0]])

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pilotlight import _replay
 from pilotlight.errors import FormatError
 from pilotlight.trace.trace import Bool, Float64, Int64
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes 0 to n-1 by level: a node's predecessors are all on earlier levels.
-
-    `order` lists the nodes level by level, `level_start` where each level begins in it;
-    `predecessors[first[i] : first[i + 1]]` are those of node i.
-    """
+    """Nodes 0 to n-1; `order` lists them so that each comes after those it waits for:
+    `predecessors[first[i] : first[i + 1]]` are those of node i."""
 
     order: Int64
-    level_start: Int64
     first: Int64
     predecessors: Int64
 
@@ -28,37 +25,24 @@ class Graph:
         return len(self.order)
 
 
-def graph_of(predecessors: Sequence[Sequence[int]]) -> Graph:
-    """From the predecessors of each node; raises FormatError if they form a circle."""
-    count = len(predecessors)
-    lengths = np.fromiter((len(row) for row in predecessors), np.int64, count)
+def graph_of(first: Int64, predecessors: Int64) -> Graph:
+    """From the columns of a Graph; raises FormatError if nodes wait for each other in a circle."""
+    order = np.empty(len(first) - 1, np.int64)
+    if not _replay.put_in_order(first, predecessors, order):
+        raise FormatError("the operations wait for each other in a circle: cannot be replayed")
+    return Graph(order, first, predecessors)
+
+
+def graph_of_rows(predecessors: Sequence[Sequence[int]]) -> Graph:
+    """From the predecessors of each node."""
+    lengths = np.fromiter((len(row) for row in predecessors), np.int64, len(predecessors))
     first = np.concatenate(([0], np.cumsum(lengths)))
     flat = np.fromiter((p for row in predecessors for p in row), np.int64, int(first[-1]))
-    successors: list[list[int]] = [[] for _ in range(count)]
-    for node, row in enumerate(predecessors):
-        for before in row:
-            successors[before].append(node)
-    waiting = lengths.copy()
-    level = [node for node in range(count) if not waiting[node]]
-    order: list[int] = []
-    starts = []
-    while level:
-        starts.append(len(order))
-        order += level
-        following = []
-        for node in level:
-            for after in successors[node]:
-                waiting[after] -= 1
-                if not waiting[after]:
-                    following.append(after)
-        level = following
-    if len(order) != count:
-        raise FormatError("the operations wait for each other in a circle: cannot be replayed")
-    return Graph(np.array(order, np.int64), np.array([*starts, count], np.int64), first, flat)
+    return graph_of(first, flat)
 
 
 def without_predecessors(graph: Graph, nodes: Bool) -> Graph:
-    """These nodes wait only for the first of those they waited for. The levels stay good: with
+    """These nodes wait only for the first of those they waited for. The order stays good: with
     fewer to wait for, each still comes after what it waits for."""
     counts = np.diff(graph.first)
     kept_counts = np.where(nodes, np.minimum(counts, 1), counts)
@@ -66,20 +50,12 @@ def without_predecessors(graph: Graph, nodes: Bool) -> Graph:
     place = np.arange(len(graph.predecessors)) - graph.first[owner]
     kept = graph.predecessors[~nodes[owner] | (place == 0)]
     first = np.concatenate(([0], np.cumsum(kept_counts)))
-    return Graph(graph.order, graph.level_start, first, kept)
+    return Graph(graph.order, first, kept)
 
 
 def replay(graph: Graph, duration: Float64) -> Float64:
     """End of each node; `duration` and the result have one row a scenario, one column a node."""
-    ends = np.zeros_like(duration)
-    for begin, end in zip(graph.level_start[:-1], graph.level_start[1:], strict=True):
-        nodes = graph.order[begin:end]
-        counts = graph.first[nodes + 1] - graph.first[nodes]
-        if not counts[0]:
-            ends[:, nodes] = duration[:, nodes]
-            continue
-        offsets = np.concatenate(([0], np.cumsum(counts)[:-1]))
-        places = np.repeat(graph.first[nodes] - offsets, counts) + np.arange(counts.sum())
-        ready = np.maximum.reduceat(ends[:, graph.predecessors[places]], offsets, axis=1)
-        ends[:, nodes] = ready + duration[:, nodes]
+    ends = np.empty(duration.shape)
+    for row, end in zip(duration, ends, strict=True):
+        _replay.replay(graph.first, graph.predecessors, graph.order, row, end)
     return ends

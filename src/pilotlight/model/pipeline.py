@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.errors import FormatError
-from pilotlight.model.graph import Graph, graph_of, replay
+from pilotlight.model.graph import Graph, graph_of_rows, replay
 from pilotlight.trace.oprows import OperationRows
 from pilotlight.trace.trace import Bool, Float64, Int64
 
@@ -132,7 +132,7 @@ class _Build:
         measured = end.max(axis=1) - start.min(axis=1)
         places = {int(rows.rank[r]): (int(rows.data_rank[r]), int(rows.stage[r])) for r in first}
         return Pipeline(
-            graph_of(self.preds),
+            graph_of_rows(self.preds),
             rows.step[self.table[:, 0]],
             rows.kinds,
             np.array(self.kind),

@@ -56,8 +56,9 @@ def path_of(job: Job, offset_ns: Mapping[int, int]) -> Path:
     nodes, ends = chain(graph)
     length = graph.duration_ns[nodes]
     begin_ns = min(int(v.trace.spans.start_ns.min()) - offset_ns[v.rank] for v in job.ranks)
-    rank = owners(graph.rank[nodes])
-    role, name = graph.role[nodes], graph.name[nodes]
+    columns = (graph.rank, graph.role, graph.name)
+    rank, role, name = (column[nodes].astype(np.int64) for column in columns)
+    rank = owners(rank)
     by_rank = {}
     for number in np.unique(rank).tolist():
         mine = (rank == number) & (length > 0)

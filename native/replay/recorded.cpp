@@ -1,0 +1,244 @@
+// native/replay/recorded.cpp: walks a rank in the order of time and adds what waits for what.
+#include "replay/recorded.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace pilotlight::replay {
+namespace {
+
+// Streams hand over to each other by events within a few microseconds; those of ROCm take up to 20,
+// which is told from chance where the wait was many times as long.
+constexpr int64_t kHandoverNs = 10'000;
+constexpr double kSlowHandoverNs = 50'000;
+constexpr double kHandoverRatio = 0.02;
+
+struct Ended {
+  uint32_t node;
+  int64_t ns;
+};
+
+// The last of each lane, in the order of their first.
+class LastOf {
+ public:
+  void set(uint32_t lane, Ended last) {
+    auto [found, is_new] = place_.try_emplace(lane, lasts_.size());
+    if (is_new) {
+      lasts_.push_back({lane, last});
+    } else {
+      lasts_[found->second].second = last;
+    }
+  }
+  const Ended* find(uint32_t lane) const {
+    auto found = place_.find(lane);
+    return found == place_.end() ? nullptr : &lasts_[found->second].second;
+  }
+  const std::vector<std::pair<uint32_t, Ended>>& all() const { return lasts_; }
+
+ private:
+  std::unordered_map<uint32_t, size_t> place_;
+  std::vector<std::pair<uint32_t, Ended>> lasts_;
+};
+
+struct Event {
+  int64_t time_ns;
+  enum : uint8_t { kCall, kWait, kSpan } what;
+  uint32_t row;
+
+  bool operator<(const Event& other) const {
+    return std::tie(time_ns, what, row) < std::tie(other.time_ns, other.what, other.row);
+  }
+};
+
+}  // namespace
+
+class Walk {
+ public:
+  Walk(Recorded& graph, const Rank& rank)
+      : graph_(graph), rank_(rank), launched_(rank.calls.rows, {kUnknown, kUnknown}) {}
+
+  std::vector<HostTime> run() {
+    for (const Event& event : events()) {
+      if (event.what == Event::kCall) {
+        call(event.row);
+      } else if (event.what == Event::kWait) {
+        wait(event.row);
+      } else {
+        span(event.row);
+      }
+    }
+    return std::move(host_times_);
+  }
+
+ private:
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+  struct Launched {
+    uint32_t arrival, returned;
+  };
+
+  // Only calls that launched something count.
+  std::vector<Event> events() const {
+    const Device& device = rank_.device;
+    std::vector<bool> launches(rank_.calls.rows);
+    for (size_t i = 0; i < device.spans.rows; i++) {
+      if (device.launch[i] != kNone) launches[static_cast<size_t>(device.launch[i])] = true;
+    }
+    std::vector<Event> found;
+    for (size_t i = 0; i < rank_.calls.rows; i++) {
+      if (launches[i]) {
+        found.push_back({rank_.calls.start_ns[i], Event::kCall, static_cast<uint32_t>(i)});
+      }
+    }
+    for (size_t i = 0; i < rank_.waits.rows; i++) {
+      int64_t end = rank_.waits.start_ns[i] + rank_.waits.duration_ns[i];
+      found.push_back({end, Event::kWait, static_cast<uint32_t>(i)});
+    }
+    for (size_t i = 0; i < device.spans.rows; i++) {
+      found.push_back({device.spans.start_ns[i], Event::kSpan, static_cast<uint32_t>(i)});
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+  uint32_t node(Role role, uint32_t name, int64_t length_ns) {
+    return graph_.node(role, rank_.rank, name, static_cast<double>(length_ns));
+  }
+
+  // The host's own time until it makes a call.
+  uint32_t arrive(uint32_t thread, int64_t start_ns) {
+    const Ended* before = threads_.find(thread);
+    int64_t since = before == nullptr ? rank_.begin_ns : before->ns;
+    uint32_t made = node(Role::kHost, graph_.names_.host, start_ns - since);
+    if (before != nullptr) graph_.waits_for(before->node);
+    host_times_.push_back({made, since, std::max(since, start_ns)});
+    return made;
+  }
+
+  void call(size_t i) {
+    const Columns& calls = rank_.calls;
+    uint32_t arrival = arrive(calls.lane[i], calls.start_ns[i]);
+    uint32_t made = node(Role::kCall, calls.name[i], calls.duration_ns[i]);
+    graph_.waits_for(arrival);
+    launched_[i] = {arrival, made};
+    threads_.set(calls.lane[i], {made, calls.start_ns[i] + calls.duration_ns[i]});
+  }
+
+  void wait(size_t i) {
+    const Columns& waits = rank_.waits;
+    int64_t start = waits.start_ns[i], end = start + waits.duration_ns[i], latest = start;
+    uint32_t arrival = arrive(waits.lane[i], start);
+    auto waited = [&](const Ended& last) {
+      return start < last.ns && last.ns <= end + kHandoverNs;
+    };
+    for (const auto& [stream, last] : streams_.all()) {
+      if (waited(last)) latest = std::max(latest, last.ns);
+    }
+    uint32_t made = node(Role::kCall, waits.name[i], end - latest);
+    graph_.waits_for(arrival);
+    for (const auto& [stream, last] : streams_.all()) {
+      if (waited(last)) graph_.waits_for(last.node);
+    }
+    graph_.waiting.push_back(made);
+    threads_.set(waits.lane[i], {made, end});
+  }
+
+  void span(size_t i) {
+    const Columns& spans = rank_.device.spans;
+    uint32_t stream = spans.lane[i];
+    int64_t start = spans.start_ns[i], end = start + spans.duration_ns[i];
+    known_.clear();
+    if (const Ended* last = streams_.find(stream)) known_.push_back(*last);
+    int64_t call = rank_.device.launch[i];
+    if (call != kNone && launched_[static_cast<size_t>(call)].returned != kUnknown) {
+      known_.push_back(launch(static_cast<size_t>(call), start));
+    }
+    int64_t explained = latest_known();
+    double handover =
+        std::min(kSlowHandoverNs, kHandoverRatio * static_cast<double>(start - explained));
+    handover = std::max(static_cast<double>(kHandoverNs), handover);
+    for (const auto& [other, last] : streams_.all()) {
+      bool recent = static_cast<double>(start - last.ns) < handover;
+      if (other != stream && explained < last.ns && last.ns <= start && recent) {
+        known_.push_back(last);
+      }
+    }
+    if (rank_.device.optimizes[i]) {
+      for (const auto& [other, last] : collectives_.all()) {
+        if (last.ns <= start) known_.push_back(last);
+      }
+    }
+    uint32_t delay = node(Role::kDelay, graph_.names_.device, start - latest_known());
+    for (const Ended& one : known_) graph_.waits_for(one.node);
+    uint32_t made = work(i, delay);
+    streams_.set(stream, {made, end});
+    if (rank_.device.collects[i]) collectives_.set(stream, {made, end});
+  }
+
+  // A device may begin before the call that launched it has returned.
+  Ended launch(size_t call, int64_t start_ns) const {
+    int64_t begin = rank_.calls.start_ns[call], end = begin + rank_.calls.duration_ns[call];
+    if (start_ns >= end) return {launched_[call].returned, end};
+    return {launched_[call].arrival, begin};
+  }
+
+  int64_t latest_known() const {
+    if (known_.empty()) return rank_.begin_ns;
+    auto by_end = [](const Ended& a, const Ended& b) { return a.ns < b.ns; };
+    return std::max_element(known_.begin(), known_.end(), by_end)->ns;
+  }
+
+  // What the device did itself; of a collective that other ranks have too, the part they share.
+  uint32_t work(size_t i, uint32_t delay) {
+    const Device& device = rank_.device;
+    int64_t collective = device.collective[i];
+    if (collective == kNone) {
+      uint32_t made = node(device.role[i], device.spans.name[i], device.spans.duration_ns[i]);
+      graph_.waits_for(delay);
+      return made;
+    }
+    auto [found, is_new] = graph_.transfer_of.try_emplace(collective, 0);
+    if (is_new) {
+      found->second =
+          graph_.node(Role::kCollective, kNone, device.spans.name[i], device.transfer_ns[i]);
+    }
+    graph_.arrivals_.push_back({delay, found->second});
+    return found->second;
+  }
+
+  Recorded& graph_;
+  const Rank& rank_;
+  std::vector<Launched> launched_;
+  LastOf threads_, streams_, collectives_;
+  std::vector<Ended> known_;
+  std::vector<HostTime> host_times_;
+};
+
+std::vector<HostTime> Recorded::add(const Rank& rank) { return Walk(*this, rank).run(); }
+
+uint32_t Recorded::node(Role what, int32_t of_rank, uint32_t named, double length_ns) {
+  role.push_back(what);
+  rank.push_back(of_rank);
+  name.push_back(named);
+  duration_ns.push_back(std::max(0.0, length_ns));
+  first_.push_back(static_cast<uint32_t>(before_.size()));
+  return static_cast<uint32_t>(role.size() - 1);
+}
+
+void Recorded::edges(int64_t* first, int64_t* predecessors) const {
+  size_t nodes = role.size();
+  std::fill(first, first + nodes + 1, 0);
+  for (const Arrival& arrival : arrivals_) first[arrival.transfer + 1]++;
+  for (size_t i = 0; i < nodes; i++) {
+    size_t until = i + 1 < nodes ? first_[i + 1] : before_.size();
+    first[i + 1] += first[i] + static_cast<int64_t>(until - first_[i]);
+    std::copy(before_.begin() + first_[i], before_.begin() + static_cast<int64_t>(until),
+              predecessors + first[i]);
+  }
+  std::unordered_map<uint32_t, int64_t> next;
+  for (const Arrival& arrival : arrivals_) {
+    int64_t& place = next.try_emplace(arrival.transfer, first[arrival.transfer]).first->second;
+    predecessors[place++] = arrival.node;
+  }
+}
+
+}  // namespace pilotlight::replay
