@@ -63,19 +63,6 @@ def test_what_was_acknowledged_before_a_kill_is_in_the_tables_after_it(tmp_path:
     assert segments(place.spool) == []
 
 
-def test_a_segment_that_was_half_inserted_is_not_doubled(store: Store) -> None:
-    """Killed between the tables: the same segment comes again, its token is known."""
-    segment = Segment(_made(store.place.spool))
-    segment.append([Entry("default", time.time_ns(), 0, 0, body) for body in bodies(3)])
-    segment.close()
-    kept = segment.path.read_bytes()
-    Writer(store).close()
-    segment.path.write_bytes(kept)
-    Writer(store).close()
-    assert steps(store) == (60, 60)
-    assert store.select("SELECT count() FROM batches") == [(3,)]
-
-
 def test_a_torn_end_of_the_spool_is_left_out(tmp_path: Path) -> None:
     segment = Segment(tmp_path)
     entries = [Entry("default", 1, 0, 0, bytes([n]) * 50) for n in range(3)]
@@ -167,8 +154,3 @@ def test_a_store_of_a_newer_pilotlight_is_refused(tmp_path: Path) -> None:
         store.command("INSERT INTO schema_version VALUES (1, 99)")
     with pytest.raises(StoreError, match=r"version 99.*install a newer pilotlight"):
         Store(place)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

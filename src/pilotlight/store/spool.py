@@ -42,11 +42,12 @@ class Segment:
 
     def __init__(self, folder: Path) -> None:
         """OSError: the disk does not take it."""
-        self.path = folder / f"{time.time_ns():020d}-{secrets.token_hex(4)}{_SUFFIX}"
+        number = max(time.time_ns(), _newest(folder) + 1)
+        self.path = folder / f"{number:020d}-{secrets.token_hex(4)}{_SUFFIX}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._fd = os.open(self.path, flags, 0o600)
         self.bytes = 0
-        _sync_folder(folder)
+        sync_folder(folder)
 
     @property
     def token(self) -> str:
@@ -77,6 +78,22 @@ def token(path: Path) -> str:
 def segments(folder: Path) -> list[Path]:
     """What a killed collector left, oldest first."""
     return sorted(folder.glob(f"*{_SUFFIX}"))
+
+
+def _newest(folder: Path) -> int:
+    """Segments are taken in order of their names, also after the clock was set back."""
+    digits = [path.name.split("-")[0] for path in segments(folder)[-1:]]
+    return int(digits[0]) if digits and digits[0].isdecimal() else 0
+
+
+def whole_entries(path: Path) -> bytes | None:
+    """All of a segment but a torn end; None if it is damaged."""
+    packed = []
+    for entry in read_segment(path):
+        if isinstance(entry, str):
+            return None
+        packed.append(entry.packed())
+    return b"".join(packed)
 
 
 def read_segment(path: Path) -> Iterator[Entry | str]:
@@ -143,7 +160,7 @@ def _next_entry(path: Path, start: int) -> int | None:
     return None
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

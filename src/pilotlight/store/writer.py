@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pilotlight.errors import FormatError, StoreError
 from pilotlight.store.batch import Batch, Clock, decode
+from pilotlight.store.joining import join_segments
 from pilotlight.store.rows import arrow_tables
 from pilotlight.store.seen import Key, Seen
 from pilotlight.store.spool import Entry, Segment, read_segment, segments, token
@@ -183,6 +184,7 @@ class Writer:
         ):
             for sequence in sorted(sequences):
                 self._seen.add((tenant, agent, int(epoch)), int(sequence), 1)
+        join_segments(self._folder, _SEGMENT_BYTES)
         remembered = 0
         for path in segments(self._folder):
             found = self._read_back(path)
