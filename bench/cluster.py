@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import os
@@ -322,10 +323,16 @@ def replay() -> list[Bar]:
 
 
 def main() -> int:
-    chosen = [word for word in sys.argv[1:] if not word.startswith("-")]
     parts = {"live": live, "pages": pages, "faults": faults, "replay": replay}
-    bars = [bar for name, part in parts.items() if not chosen or name in chosen for bar in part()]
-    return report("cluster", bars, as_json="--json" in sys.argv)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="*", help=f"some of {', '.join(parts)}; all if none is named")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    unknown = sorted(set(args.part) - parts.keys())
+    if unknown:
+        parser.error(f"no part {unknown[0]}; there are {', '.join(parts)}")
+    bars = [bar for name, part in parts.items() if name in (args.part or parts) for bar in part()]
+    return report("cluster", bars, as_json=args.json)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from pilotlight.errors import NotFound, UsageError
 from pilotlight.simulate.fleet import rank_steps
 from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span, last
+from pilotlight.store.queries.detail import bucket_ns, quantile_ns
+from pilotlight.store.queries.reader import bounded
 from pilotlight.store.store import ShardDown, Store
 
 
@@ -51,7 +53,16 @@ def test_quantiles_come_from_the_histogram_within_an_eighth(reader: Reader) -> N
         "SELECT quantileExact(0.5)(duration_ns) FROM steps WHERE tenant = 'default'"
     )
     found = queries.step_quantiles(reader, "train-7b")
-    assert raw[0] <= found["p50"] <= raw[0] * 1.13
+    assert raw[0] / 1.125 <= found["p50"] <= raw[0] * 1.125
+
+
+def test_a_quantile_lies_within_its_bucket_as_far_as_steps_are_counted() -> None:
+    even = [(bucket, bucket_ns(bucket)[1] - bucket_ns(bucket)[0] + 1) for bucket in range(64, 72)]
+    first, last_ns = bucket_ns(64)[0], bucket_ns(71)[1]
+    for quantile in (0.01, 0.1, 0.5, 0.9, 0.99, 1.0):
+        exact = first + quantile * (last_ns - first)
+        assert quantile_ns(even, quantile) == pytest.approx(exact, rel=0.001)
+    assert [bucket_ns(bucket) for bucket in (3, 8, 15, 16)] == [(3, 3), (8, 8), (15, 15), (16, 17)]
 
 
 def test_rollups_of_every_level_have_the_same_sums_as_the_steps(reader: Reader) -> None:
@@ -285,6 +296,28 @@ def test_a_trend_has_the_means_and_the_parts_of_the_steps(reader: Reader) -> Non
     assert 12 <= len(trend.mean_ns) <= 14 and known
     assert sum(known) / len(known) == pytest.approx(raw[0], rel=0.02)
     assert (trend.total_ns, trend.parts_ns["compute"]) == (raw[1], raw[2])
+    assert trend.last_ns == pytest.approx(known[-1], abs=1)
+    before = known[:-1]
+    change = known[-1] / (sum(before) / len(before)) - 1 if before else None
+    assert trend.change_ratio == (None if change is None else pytest.approx(change, abs=1e-6))
+
+
+def test_the_engine_skips_the_stretches_of_time_that_nobody_asked_for(reader: Reader) -> None:
+    for table, column, stretch in (
+        ("steps", "start_ns", "intDiv(start_ns, 60000000000)"),
+        ("counters", "time_ns", "intDiv(time_ns, 3600000000000)"),
+        ("counters_5m", "time_ns", "intDiv(time_ns, 86400000000000)"),
+    ):
+        span = hour()
+        plan = reader.select(
+            f"EXPLAIN indexes = 1 SELECT sum(rank) FROM {table} WHERE tenant = {{tenant:String}} "
+            f"AND {bounded(table, column)}",
+            from_ns=span.from_ns,
+            to_ns=span.to_ns,
+        )
+        lines = [row[0].strip() for row in plan]
+        keys = lines[lines.index("PrimaryKey") :]
+        assert stretch in keys[: next(n for n, line in enumerate(keys) if "Condition" in line)]
 
 
 def test_the_newest_counters_of_every_gpu_are_at_hand(reader: Reader) -> None:

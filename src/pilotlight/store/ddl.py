@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from pilotlight.errors import UsageError
 from pilotlight.store.rollups import ROLLUPS, Rollup
-from pilotlight.store.schema import TABLES, StoredTable
+from pilotlight.store.schema import TABLES
+from pilotlight.store.table import StoredTable
 
 # Inserts carry the number of their spool segment; the engine takes each at most once.
 _REMEMBERED_INSERTS = 10_000

@@ -28,6 +28,12 @@ _MISSING = "the store needs the server parts: pip install 'pilotlight[server]'"
 _SHARD_DOWN = (279, 210, 209, 369)
 _QUERY_MEMORY_BYTES = 2 << 30
 _BESIDE_THREADS = 3
+# To compile a query takes the engine a quarter of a second, and saves a few milliseconds.
+_NO_COMPILER = {
+    "compile_expressions": 0,
+    "compile_aggregate_expressions": 0,
+    "compile_sort_description": 0,
+}
 
 
 class Store:
@@ -256,7 +262,7 @@ def _connect(place: StorePlace) -> Any:
     except ImportError:
         raise StoreError(_MISSING) from None
     server = place.server
-    settings = {"max_memory_usage": _QUERY_MEMORY_BYTES}
+    settings = {"max_memory_usage": _QUERY_MEMORY_BYTES, **_NO_COMPILER}
     if server is not None:
         with_database = clickhouse_connect.get_client(
             host=server.host,

@@ -6,6 +6,7 @@ import numpy as np
 
 from pilotlight.insights.difference import NOISE_PROBABILITY, noise_probability
 from pilotlight.store.queries import Reader, Span
+from pilotlight.store.queries.reader import bounded
 from pilotlight.store.schema import PARTS
 from pilotlight.trace.trace import Float64
 from pilotlight.web import answers
@@ -94,7 +95,7 @@ def _steps(reader: Reader, job: str, span: Span) -> Float64:
     """The longest rank of each step, the latest steps."""
     found = reader.select(
         "SELECT max(duration_ns) FROM steps WHERE tenant = {tenant:String} AND job = {job:String} "
-        "AND start_ns >= {from_ns:Int64} AND start_ns < {to_ns:Int64} "
+        f"AND {bounded('steps', 'start_ns')} "
         "GROUP BY attempt, step ORDER BY step DESC LIMIT {limit:UInt32}",
         job=job,
         from_ns=span.from_ns,

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from pilotlight.store import queries
 from pilotlight.store.queries import FindingRow, JobRow, Reader, Span, Trend
-from pilotlight.store.queries.reader import HOUR_NS
+from pilotlight.store.queries.reader import HOUR_NS, bounded
 from pilotlight.web import answers
 
 JOBS_LIMIT = 5000
@@ -20,10 +20,10 @@ GPU_COUNTERS = {
 MFU_COUNTERS = ("mfu", "mfu_ratio", "train/mfu", "model.mfu_ratio")
 """What programs call it when they tell it by `pilotlight.counter`."""
 
-_MFU = """
+_MFU = f"""
 SELECT job, sum(c.sum) / greatest(sum(c.count), 1) FROM counters_5m AS c
-WHERE tenant = {tenant:String} AND name IN {names:Array(String)}
-  AND c.time_ns >= {from_ns:Int64} AND c.time_ns < {to_ns:Int64} GROUP BY job
+WHERE tenant = {{tenant:String}} AND name IN {{names:Array(String)}}
+  AND {bounded("counters_5m", "c.time_ns")} GROUP BY job
 """
 
 
@@ -90,12 +90,6 @@ def _job(
 ) -> answers.FleetJob:
     mine = _with_unknown(trend) if trend else {}
     lost = {part: ns / HOUR_NS for part, ns in mine.items() if part not in ("compute", "unknown")}
-    points = trend.mean_ns if trend else []
-    known = [value for value in points if value is not None]
-    change = None
-    if len(known) >= 2:
-        before = sum(known[:-1]) / (len(known) - 1)
-        change = known[-1] / before - 1 if before else None
     measured = bool(mine) and set(mine) != {"unknown"}
     return answers.FleetJob(
         job=row.job,
@@ -106,10 +100,10 @@ def _job(
         ranks=row.ranks,
         nodes=row.nodes,
         attempts=row.attempts,
-        step_ns=int(known[-1]) if known else row.step_ns or None,
-        change_ratio=change,
+        step_ns=trend.last_ns if trend else row.step_ns or None,
+        change_ratio=trend.change_ratio if trend else None,
         mfu_ratio=mfu_ratio,
-        trend_ns=[None if value is None else round(value) for value in points],
+        trend_ns=trend.mean_ns if trend else [],
         parts_ns=mine,
         open_findings=row.open_findings,
         worst_finding=finding.title if finding else "",

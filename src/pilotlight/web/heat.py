@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pilotlight.errors import UsageError
 from pilotlight.store import queries
 from pilotlight.store.queries import Reader
 from pilotlight.store.queries.map import MOST_CELLS
-from pilotlight.store.queries.reader import PERIODS_NS
+from pilotlight.store.queries.reader import PERIODS_NS, bounded
 from pilotlight.trace.trace import Float64, Int64
 from pilotlight.web.table import stream
 
@@ -18,6 +20,7 @@ COLUMNS_LIMIT = 4096
 FINE_NS = 6 * 3_600_000_000_000
 VALUES = ("time", "lateness", "wait")
 COUNTER = "counter:"
+Cells = npt.NDArray[np.floating[Any]]
 
 _ATTEMPT = """
 SELECT max(attempt) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String}
@@ -33,13 +36,13 @@ _COUNTERS = """
 SELECT c.rank AS rank, c.time_ns AS t, sum(c.sum) / greatest(sum(c.count), 1) AS v
 FROM {table} AS c
 WHERE c.tenant = {{tenant:String}} AND c.job = {{job:String}} AND c.name = {{name:String}}
-  AND c.rank >= 0 AND c.time_ns >= {{from_ns:Int64}} AND c.time_ns < {{to_ns:Int64}}
+  AND c.rank >= 0 AND {bounds}
 GROUP BY rank, t
 UNION ALL
 SELECT r.rank AS rank, n.t AS t, n.v AS v FROM (
   SELECT node, c.time_ns AS t, sum(c.sum) / greatest(sum(c.count), 1) AS v FROM {table} AS c
   WHERE c.tenant = {{tenant:String}} AND c.name = {{name:String}} AND c.rank < 0 AND c.gpu < 0
-    AND c.time_ns >= {{from_ns:Int64}} AND c.time_ns < {{to_ns:Int64}} GROUP BY node, t) AS n
+    AND {bounds} GROUP BY node, t) AS n
 INNER JOIN (
   SELECT DISTINCT node, rank FROM ranks WHERE tenant = {{tenant:String}} AND job = {{job:String}}
     AND attempt = {{attempt:Int32}} AND rank >= 0) AS r ON r.node = n.node
@@ -72,10 +75,10 @@ def heat(reader: Reader, name: str, value: str, first: int, last: int, columns: 
     attempt = int(reader.select(_ATTEMPT, job=name)[0][0])
     cut = Cut(name, attempt, first, last, columns)
     cells = _counted(reader, cut, counter) if counter else _timed(reader, cut, value)
-    return stream({"value": cells.astype(np.float32).reshape(-1)})
+    return stream({"value": cells.astype(np.float32, copy=False).reshape(-1)})
 
 
-def _timed(reader: Reader, cut: Cut, value: str) -> Float64:
+def _timed(reader: Reader, cut: Cut, value: str) -> Cells:
     found = queries.step_map(
         reader,
         cut.job,
@@ -85,8 +88,7 @@ def _timed(reader: Reader, cut: Cut, value: str) -> Float64:
         cut.last,
         cut.columns,
     )
-    cells = found.cells.astype(np.float64)
-    return lateness(cells) if value == "lateness" and cells.size else cells
+    return lateness(found.cells) if value == "lateness" and found.cells.size else found.cells
 
 
 def _empty(rank: Int64, cut: Cut) -> Float64:
@@ -96,10 +98,9 @@ def _empty(rank: Int64, cut: Cut) -> Float64:
     return np.full((rows, cut.columns), np.nan)
 
 
-def lateness(wait: Float64) -> Float64:
+def lateness(wait: Cells) -> Cells:
     """Who waits least came last: how much later than the first."""
-    longest = np.where(np.isnan(wait), -np.inf, wait).max(axis=0)
-    late: Float64 = longest - wait
+    late: Cells = np.fmax.reduce(wait, axis=0) - wait
     return late
 
 
@@ -120,8 +121,9 @@ def _counted(reader: Reader, cut: Cut, counter: str) -> Float64:
     column, begin_ns, end_ns = (np.array(values, np.int64) for values in zip(*edges, strict=True))
     is_fine = int(end_ns.max() - begin_ns.min()) <= FINE_NS
     period_ns = PERIODS_NS["10s" if is_fine else "5m"]
+    source = "counters" if is_fine else "counters_5m"
     table = reader.store.select_arrow(
-        _COUNTERS.format(table="counters" if is_fine else "counters_5m"),
+        _COUNTERS.format(table=source, bounds=bounded(source, "c.time_ns")),
         {
             "tenant": reader.tenant,
             "job": cut.job,

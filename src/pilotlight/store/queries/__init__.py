@@ -1,6 +1,7 @@
 """Questions to the store, as typed functions: each takes a Reader, which is of one tenant."""
 
 from pilotlight.store.queries.costs import AgentCost, Cost, agent_costs, job_cost
+from pilotlight.store.queries.detail import Attempt, JobDetail, Waste, job, step_quantiles
 from pilotlight.store.queries.findings import CaptureRow, FindingRow, captures, findings
 from pilotlight.store.queries.fleet import (
     AgentRow,
@@ -30,15 +31,7 @@ from pilotlight.store.queries.hot import (
     ranges,
     stacks,
 )
-from pilotlight.store.queries.jobs import (
-    Attempt,
-    JobDetail,
-    JobRow,
-    Waste,
-    job,
-    jobs,
-    step_quantiles,
-)
+from pilotlight.store.queries.jobs import JobRow, jobs
 from pilotlight.store.queries.map import StepMap, step_map
 from pilotlight.store.queries.phases import Phases, phases
 from pilotlight.store.queries.reader import Reader, Span, last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span
+from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span, bounded
 
 SHORT_NS = 3_600_000_000_000
 SILENT_NS = 60_000_000_000
@@ -205,7 +205,7 @@ def gpus_now(reader: Reader, at_ns: int) -> list[GpuRow]:
 def counter_names(reader: Reader, span: Span, job: str = "") -> list[CounterName]:
     found = reader.select(
         "SELECT name, uniqExact(node), uniqExact(node, gpu) FROM counters_5m "
-        "WHERE tenant = {tenant:String} AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
+        f"WHERE tenant = {{tenant:String}} AND {bounded('counters_5m')} "
         "AND ({job:String} = '' OR job = {job:String}) GROUP BY name ORDER BY name",
         job=job,
         from_ns=span.from_ns // PERIODS_NS["5m"] * PERIODS_NS["5m"],
@@ -220,12 +220,13 @@ def counter_means(
     """By GPU and rank the mean of each counter over the span."""
     is_short = span.length_ns <= SHORT_NS
     width_ns = PERIODS_NS["10s" if is_short else "5m"]
+    table = "counters" if is_short else "counters_5m"
     found: dict[GpuPlace, dict[str, float]] = {}
     for node, gpu, rank, name, mean in reader.select(
         "SELECT node, gpu, rank, name, sum(c.sum) / greatest(sum(c.count), 1) "
-        f"FROM {'counters' if is_short else 'counters_5m'} AS c "
+        f"FROM {table} AS c "
         "WHERE tenant = {tenant:String} AND name IN {names:Array(String)} AND job = {job:String} "
-        "AND rank >= 0 AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
+        f"AND rank >= 0 AND {bounded(table)} "
         "GROUP BY node, gpu, rank, name",
         names=list(names),
         job=job,
@@ -255,7 +256,7 @@ def counters(
             width_ns *= 2
     wanted = (
         "tenant = {tenant:String} AND name = {name:String} "
-        "AND c.time_ns >= {from_ns:Int64} AND c.time_ns < {to_ns:Int64} "
+        f"AND {bounded(table, 'c.time_ns')} "
         "AND ({job:String} = '' OR job = {job:String}) "
         "AND ({node:String} = '' OR node = {node:String})"
     )
@@ -264,8 +265,9 @@ def counters(
         f"SELECT node, gpu, rank, groupArray(t), groupArray(m), groupArray(lo), groupArray(hi) "
         f"FROM (SELECT node, gpu, rank, intDiv(c.time_ns, {width_ns}) * {width_ns} AS t, "
         "sum(c.sum) / greatest(sum(c.count), 1) AS m, min(c.min) AS lo, max(c.max) AS hi "
-        f"FROM {table} AS c WHERE {wanted} AND (node, gpu, rank) IN (SELECT DISTINCT node, gpu, "
-        f"rank FROM {table} AS c WHERE {wanted} ORDER BY node, gpu, rank LIMIT {{limit:UInt32}}) "
+        f"FROM {table} AS c WHERE {wanted} AND (node, gpu, rank) IN (SELECT node, gpu, rank "
+        f"FROM {table} AS c WHERE {wanted} GROUP BY node, gpu, rank ORDER BY node, gpu, rank "
+        "LIMIT {limit:UInt32}) "
         "GROUP BY node, gpu, rank, t ORDER BY node, gpu, rank, t) "
         "GROUP BY node, gpu, rank ORDER BY node, gpu, rank",
         name=name,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pilotlight.errors import UsageError
 from pilotlight.ship.wire import WAIT_KNOWN
-from pilotlight.store.queries.reader import Reader
+from pilotlight.store.queries.reader import Reader, bounded
 from pilotlight.store.schema import BLOCKS
 
 # The steps of ranks are this near to those of the first; what is further apart is not found.
@@ -18,20 +18,26 @@ APART_NS = 120_000_000_000
 MOST_CELLS = 4_000_000
 Array = npt.NDArray[Any]
 
-_RAW = """
-SELECT rank, step AS place, {value} FROM steps WHERE tenant = {tenant:String}
-  AND job = {job:String} AND attempt = {attempt:Int32} AND step >= {first:Int64}
-  AND step < {last:Int64} AND start_ns >= {from_ns:Int64} AND start_ns < {to_ns:Int64}
+_RAW = f"""
+SELECT rank, {{column}}, {{value}} FROM steps WHERE tenant = {{tenant:String}}
+  AND job = {{job:String}} AND attempt = {{attempt:Int32}} AND step >= {{first:Int64}}
+  AND step < {{last:Int64}} AND rank >= 0 AND {bounded("steps", "start_ns")}
 """
 _ROLLED = """
-SELECT rank, block AS place, {value} FROM {table} WHERE tenant = {tenant:String}
+SELECT rank, {column}, {value} FROM {table} WHERE tenant = {tenant:String}
   AND job = {job:String} AND attempt = {attempt:Int32} AND block >= {first:Int64}
-  AND block < {last:Int64}
+  AND block < {last:Int64} AND rank >= 0
 """
+# Worked out by the engine: of a long job these are millions of rows.
+_COLUMN = (
+    "toUInt16(least(greatest(intDiv({place} - {begin:Int64}, {width:Int64}), 0), "
+    "{columns:Int64} - 1)) AS column"
+)
 _WHEN = """
 SELECT min(start_ns), max(start_ns), count() FROM steps WHERE tenant = {tenant:String}
   AND job = {job:String} AND attempt = {attempt:Int32}
-  AND rank = {rank:Int32} AND step >= {first:Int64} AND step < {last:Int64}
+  AND rank = (SELECT min(rank) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String}
+    AND attempt = {attempt:Int32} AND rank >= 0) AND step >= {first:Int64} AND step < {last:Int64}
 """
 # A block that lies in two parts of a table comes twice; that is no harm to a maximum or a sum.
 _RAW_VALUES = {
@@ -66,28 +72,30 @@ def step_map(
     width = -(-(last - first) // columns)
     block = max((size for size in BLOCKS if size <= width), default=1)
     asked: dict[str, object] = {"job": job, "attempt": attempt}
+    cut = {"begin": first, "width": width, "columns": columns}
     if block == 1:
         asked |= {"first": first, "last": last}
         from_ns, to_ns = _when(reader, asked)
-        table = reader.select_arrow(
-            _RAW.replace("{value}", _RAW_VALUES[value]), **asked, from_ns=from_ns, to_ns=to_ns
-        )
+        cut |= {"from_ns": from_ns, "to_ns": to_ns}
+        sql = _RAW.replace("{value}", _RAW_VALUES[value])
+        place = "step"
     else:
         asked |= {"first": first // block, "last": -(-last // block)}
         sql = _ROLLED.replace("{table}", f"steps_x{block}")
-        table = reader.select_arrow(sql.replace("{value}", _ROLLED_VALUES[value]), **asked)
+        sql = sql.replace("{value}", _ROLLED_VALUES[value])
+        place = f"block * {block}"
+    sql = sql.replace("{column}", _COLUMN.replace("{place}", place))
+    table = reader.select_arrow(sql, **asked, **cut)
     rank = table["rank"].to_numpy()
-    column = np.clip((table["place"].to_numpy() * block - first) // width, 0, columns - 1)
     rows = int(rank.max(initial=-1)) + 1
     if rows * columns > MOST_CELLS:
         raise UsageError(f"{rows} ranks: ask for at most {MOST_CELLS // rows} columns")
-    known = rank >= 0
-    place = (rank * columns + column)[known]
-    values = table["value"].to_numpy()[known]
+    place_of = rank.astype(np.int64) * columns + table["column"].to_numpy()
+    values = table["value"].to_numpy()
     if value == "longest":
-        cells = _longest(place, values, rows * columns)
+        cells = _longest(place_of, values, rows * columns)
     else:
-        cells = _mean(place, values, table["waits"].to_numpy()[known], rows * columns)
+        cells = _mean(place_of, values, table["waits"].to_numpy(), rows * columns)
     return StepMap(first, width, block, cells.reshape(rows, columns))
 
 
@@ -108,12 +116,7 @@ def _mean(place: Array, sums: Array, counts: Array, size: int) -> npt.NDArray[np
 
 def _when(reader: Reader, asked: dict[str, object]) -> tuple[int, int]:
     """By the lowest rank: rows lie by time, so that the engine need not read all of a long job."""
-    (lowest,) = reader.select(
-        "SELECT min(rank) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String} "
-        "AND attempt = {attempt:Int32} AND rank >= 0",
-        **asked,
-    )
-    found = reader.select(_WHEN, **asked, rank=int(lowest[0]))
+    found = reader.select(_WHEN, **asked)
     if not found or not int(found[0][2]):
         return 0, 1 << 62
     return int(found[0][0]) - APART_NS, int(found[0][1]) + APART_NS

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from pilotlight.store.schema import STRETCHES_NS
 from pilotlight.store.store import Parameters, Row, ShardDown, Store
 
 if TYPE_CHECKING:
@@ -75,6 +76,17 @@ class Reader:
             found = ask(sql, values, {**joins, "skip_unavailable_shards": 1})
             self.is_partial = True
             return found
+
+
+def bounded(table: str, column: str = "time_ns") -> str:
+    """From {from_ns} to {to_ns}, said also of the stretches of time that the table is laid out by:
+    the engine does not conclude it by itself and would read a whole day."""
+    width = STRETCHES_NS[table]
+    return (
+        f"{column} >= {{from_ns:Int64}} AND {column} < {{to_ns:Int64}} "
+        f"AND intDiv({column}, {width}) >= intDiv({{from_ns:Int64}}, {width}) "
+        f"AND intDiv({column}, {width}) <= intDiv({{to_ns:Int64}}, {width})"
+    )
 
 
 def period_for(span: Span, points: int, finest: str = "10s") -> str:

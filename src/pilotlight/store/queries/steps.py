@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pilotlight.store.queries.reader import Reader, Span, grid, sums_period
+from pilotlight.store.queries.reader import Reader, Span, bounded, grid, sums_period
 from pilotlight.store.schema import PARTS
 
 MOST_CELLS = 200_000
@@ -129,8 +129,8 @@ def recent_steps(
     parts = ", ".join(PARTS)
     found = reader.select(
         f"SELECT rank, step, start_ns, duration_ns, {parts} FROM steps "
-        "WHERE tenant = {tenant:String} AND job = {job:String} AND start_ns >= {from_ns:Int64} "
-        "AND start_ns < {to_ns:Int64} AND ({rank:Int32} < 0 OR rank = {rank:Int32}) "
+        "WHERE tenant = {tenant:String} AND job = {job:String} "
+        f"AND {bounded('steps', 'start_ns')} AND ({{rank:Int32}} < 0 OR rank = {{rank:Int32}}) "
         "ORDER BY start_ns DESC LIMIT {limit:UInt32}",
         job=job,
         from_ns=span.from_ns,

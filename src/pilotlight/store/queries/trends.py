@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span
 from pilotlight.store.schema import PARTS
@@ -15,9 +16,12 @@ _PERIODS_NS = {"5m": PERIODS_NS["5m"], "1h": PERIODS_NS["1h"], "1d": 24 * PERIOD
 @dataclass(frozen=True)
 class Trend:
     """`mean_ns` is the mean step in equal parts of the span, None where there was none;
+    `last_ns` is the last of them, and `change_ratio` compares it with the mean of those before.
     `parts_ns` are the known parts of `total_ns`, the time of all steps of all ranks."""
 
-    mean_ns: list[float | None]
+    mean_ns: list[int | None]
+    last_ns: int
+    change_ratio: float | None
     total_ns: int
     parts_ns: dict[str, int]
 
@@ -31,36 +35,57 @@ def trends(reader: Reader, span: Span, points: int) -> dict[str, Trend]:
     width_ns = max(-(-(span.to_ns - begin_ns) // points), _PERIODS_NS[period])
     points = -(-(span.to_ns - begin_ns) // width_ns)
     sums = ", ".join(f"sum(s.{part}) AS sum_{part}" for part in PARTS)
+    # Windows go out one by one: to group by their points, too, takes the engine twice as long.
     found = reader.select_arrow(
-        "SELECT job, intDiv(s.time_ns - {begin_ns:Int64}, {width_ns:Int64}) AS point, "
-        f"sum(s.count) AS steps, sum(s.total_ns) AS total, {sums} FROM job_steps_{period} AS s "
+        "SELECT job, groupArray(intDiv(s.time_ns - {begin_ns:Int64}, {width_ns:Int64})) AS points, "
+        f"groupArray(s.count) AS counts, groupArray(s.total_ns) AS totals, {sums} "
+        f"FROM job_steps_{period} AS s "
         "WHERE tenant = {tenant:String} AND s.time_ns >= {begin_ns:Int64} "
-        "AND s.time_ns < {to_ns:Int64} GROUP BY job, point",
+        "AND s.time_ns < {to_ns:Int64} GROUP BY job",
         begin_ns=begin_ns,
         width_ns=width_ns,
         to_ns=span.to_ns,
+    ).combine_chunks()
+    jobs = found["job"].to_pylist()
+    if not jobs:
+        return {}
+    lists = found["points"].chunk(0)
+    place = np.repeat(np.arange(len(jobs)), np.diff(lists.offsets.to_numpy())) * points
+    place += lists.values.to_numpy()
+    steps, total = (
+        np.bincount(place, found[name].chunk(0).values.to_numpy(), minlength=len(jobs) * points)
+        for name in ("counts", "totals")
     )
-    names = found["job"].combine_chunks().dictionary_encode()
-    jobs = names.dictionary.to_pylist()
-    row = names.indices.to_numpy()
-    point = found["point"].to_numpy()
-    total = found["total"].to_numpy().astype(np.float64)
     mean = np.full((len(jobs), points), np.nan)
-    mean[row, point] = total / np.maximum(found["steps"].to_numpy(), 1)
-    sizes = {
-        name: np.bincount(row, found[column].to_numpy(), minlength=len(jobs)).astype(np.int64)
-        for name, column in [("", "total"), *((part, f"sum_{part}") for part in PARTS)]
-    }
-    means = [[None if v != v else v for v in line] for line in mean.tolist()]
+    np.divide(total, steps, out=mean.reshape(-1), where=steps > 0)
+    means, last_ns, change_ratio = _course(mean)
+    parts = [found[f"sum_{part}"].to_pylist() for part in PARTS]
+    names = [part.removesuffix("_ns") for part in PARTS]
+    total_ns = total.reshape(len(jobs), points).sum(axis=1).astype(np.int64).tolist()
     return {
         job: Trend(
             mean_ns=means[number],
-            total_ns=int(sizes[""][number]),
-            parts_ns={
-                part.removesuffix("_ns"): int(sizes[part][number])
-                for part in PARTS
-                if sizes[part][number]
-            },
+            last_ns=last_ns[number],
+            change_ratio=change_ratio[number],
+            total_ns=total_ns[number],
+            parts_ns={name: value for name, value in zip(names, values, strict=True) if value},
         )
-        for number, job in enumerate(jobs)
+        for number, (job, *values) in enumerate(zip(jobs, *parts, strict=True))
     }
+
+
+def _course(
+    mean: npt.NDArray[np.float64],
+) -> tuple[list[list[int | None]], list[int], list[float | None]]:
+    """Of each line the points, the last of them, and how that differs from those before."""
+    known = ~np.isnan(mean)
+    count = known.sum(axis=1)
+    newest = mean.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
+    last = mean[np.arange(len(mean)), newest]
+    before = (np.where(known, mean, 0).sum(axis=1) - last) / np.maximum(count - 1, 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        change = np.where((count >= 2) & (before > 0), last / before - 1, np.nan)
+    points = np.full(mean.shape, None, object)
+    points[known] = np.rint(mean[known]).astype(np.int64).tolist()
+    changes = [None if ratio != ratio else ratio for ratio in change.tolist()]
+    return points.tolist(), last.astype(np.int64).tolist(), changes

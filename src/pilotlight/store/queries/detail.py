@@ -1,0 +1,232 @@
+"""One job: its attempts, facts, what its hours went to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pilotlight.errors import NotFound
+from pilotlight.store.queries.jobs import JobRow, Sums, jobs, news_of, row_of, state_of
+from pilotlight.store.queries.reader import HOUR_NS, Reader, Span
+from pilotlight.store.schema import PARTS
+
+
+@dataclass(frozen=True)
+class Attempt:
+    attempt: int
+    state: str
+    started_ns: int
+    ended_ns: int
+    nodes: int
+    ranks: int
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Rank hours of a job by what they were spent on; `unknown` is time of steps without a
+    breakdown, `outside` is time between the steps."""
+
+    gpu_hours: float
+    busy_hours: float
+    wasted_hours: dict[str, float]
+    unknown_hours: float
+    outside_hours: float
+
+
+@dataclass(frozen=True)
+class JobDetail:
+    """Steps and their times are those of the newest attempt, as far as the store remembers them.
+    The price of a GPU hour is 0 where the collector was not told it."""
+
+    row: JobRow
+    attempts: Sequence[Attempt]
+    facts: dict[str, Any]
+    quantiles_ns: dict[str, int]
+    waste: Waste
+    losses: dict[str, int]
+    first_step: int
+    last_step: int
+    first_step_ns: int
+    last_step_ns: int
+    price_per_gpu_hour: float = 0.0
+    currency: str = ""
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """All steps of an attempt, or those that one shard has."""
+
+    attempt: int
+    count: int
+    total_ns: int
+    first_step: int
+    last_step: int
+    first_ns: int
+    last_ns: int
+    parts_ns: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The ranks of an attempt and how long all of them were there together."""
+
+    ranks: int
+    length_ns: int
+
+
+_ATTEMPTS = """
+SELECT attempt, groupUniqArray(state), min(started_ns), max(jobs.updated_ns), max(ended_ns),
+  uniqExact(node), max(exit_code), argMax(facts, updated_ns) FROM jobs FINAL
+WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY attempt ORDER BY attempt
+"""
+
+_TOTALS = f"""
+SELECT attempt, count, total_ns, first_step, last_step, first_ns, last_ns, {", ".join(PARTS)}
+FROM job_totals FINAL WHERE tenant = {{tenant:String}} AND job = {{job:String}}
+"""
+
+_SIZES = """
+SELECT attempt, uniqExact(rank), sum(length) FROM (
+  SELECT attempt, rank, max(if(ended_ns > 0, ended_ns, updated_ns)) - min(started_ns) AS length
+  FROM ranks FINAL
+  WHERE tenant = {tenant:String} AND job = {job:String} AND role IN ('rank', 'main')
+  GROUP BY attempt, rank) GROUP BY attempt
+"""
+
+_FINDINGS = """
+SELECT count() FROM findings FINAL
+WHERE tenant = {tenant:String} AND job = {job:String} AND state = 'open'
+"""
+
+_LOSSES = """
+SELECT what, sum(count) FROM losses
+WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY what
+"""
+
+
+def job(reader: Reader, name: str) -> JobDetail:
+    """NotFound names the latest jobs."""
+    attempts_of = reader.beside(lambda: reader.select(_ATTEMPTS, job=name))
+    totals_of = reader.beside(lambda: _totals(reader, name))
+    sizes_of = reader.beside(lambda: _sizes(reader, name))
+    losses_of = reader.beside(lambda: reader.select(_LOSSES, job=name))
+    quantiles_of = reader.beside(lambda: step_quantiles(reader, name))
+    ((open_findings,),) = reader.select(_FINDINGS, job=name)
+    found = news_of(reader, Span(0, 1 << 62), 1, name)
+    if not found:
+        others = [row.job for row in jobs(reader, Span(0, 1 << 62), 8)]
+        raise NotFound(f"no job {name}; there are: {', '.join(others) or 'none'}")
+    attempts, totals, sizes = attempts_of.result(), totals_of.result(), sizes_of.result()
+    losses = {str(what): int(count) for what, count in losses_of.result()}
+    sums = Sums(
+        steps=sum(one.count for one in totals),
+        total_ns=sum(one.total_ns for one in totals),
+        compute_ns=sum(one.parts_ns["compute_ns"] for one in totals),
+        ranks=max((size.ranks for size in sizes.values()), default=0),
+        rank_ns=sum(size.length_ns for size in sizes.values()),
+        open_findings=int(open_findings),
+        lost=sum(losses.values()),
+    )
+    newest = [one for one in totals if one.attempt == max(each.attempt for each in totals)]
+    return JobDetail(
+        row=row_of(reader, found[0], sums),
+        attempts=[
+            Attempt(
+                attempt=int(attempt),
+                state=state_of(reader, "running" in states, "failed" in states, int(updated)),
+                started_ns=int(started),
+                ended_ns=int(ended),
+                nodes=int(nodes),
+                ranks=sizes.get(int(attempt), _Sizes(0, 0)).ranks,
+                exit_code=int(exit_code),
+            )
+            for attempt, states, started, updated, ended, nodes, exit_code, _ in attempts
+        ],
+        facts=_facts(attempts[-1][-1]),
+        quantiles_ns=quantiles_of.result(),
+        waste=_waste(totals, sizes),
+        losses=losses,
+        first_step=min((one.first_step for one in newest), default=0),
+        last_step=max((one.last_step for one in newest), default=0),
+        first_step_ns=min((one.first_ns for one in newest), default=0),
+        last_step_ns=max((one.last_ns for one in newest), default=0),
+    )
+
+
+def step_quantiles(
+    reader: Reader, name: str, quantiles: Sequence[float] = (0.5, 0.9, 0.99)
+) -> dict[str, int]:
+    """From the log-histogram: true to its bucket, which is at most 12.5 % wide."""
+    counts = reader.select(
+        "SELECT bucket, sum(count) FROM step_histogram_1d "
+        "WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY bucket ORDER BY bucket",
+        job=name,
+    )
+    return {
+        f"p{100 * quantile:g}": quantile_ns(counts, quantile) for quantile in quantiles if counts
+    }
+
+
+def quantile_ns(counts: Sequence[tuple[int, int]], quantile: float) -> int:
+    """By buckets in their order and how many are in each, as if they lay evenly within it."""
+    wanted = quantile * sum(count for _, count in counts)
+    seen = 0
+    for bucket, count in counts:
+        if seen + count >= wanted:
+            low, high = bucket_ns(bucket)
+            return round(low + (high - low) * (wanted - seen) / count)
+        seen += count
+    return bucket_ns(counts[-1][0])[1]
+
+
+def bucket_ns(bucket: int) -> tuple[int, int]:
+    """The shortest and the longest duration that docs/recording.md puts in this bucket."""
+    if bucket < 8:
+        return bucket, bucket
+    octave, part = divmod(bucket, 8)
+    return (8 + part) << (octave - 1), ((8 + part + 1) << (octave - 1)) - 1
+
+
+def _waste(totals: Sequence[_Totals], sizes: dict[int, _Sizes]) -> Waste:
+    """Where the rank hours of a job went."""
+    gpu_ns = sum(size.length_ns for size in sizes.values())
+    total_ns = sum(one.total_ns for one in totals)
+    by_part = {part: sum(one.parts_ns[part] for one in totals) for part in PARTS}
+    busy_ns = by_part.pop("compute_ns")
+    known_ns = busy_ns + sum(by_part.values())
+    return Waste(
+        gpu_hours=gpu_ns / HOUR_NS,
+        busy_hours=busy_ns / HOUR_NS,
+        wasted_hours={
+            part.removesuffix("_ns"): value / HOUR_NS for part, value in by_part.items() if value
+        },
+        unknown_hours=max(0, total_ns - known_ns) / HOUR_NS,
+        outside_hours=max(0, gpu_ns - total_ns) / HOUR_NS,
+    )
+
+
+def _totals(reader: Reader, name: str) -> list[_Totals]:
+    found = []
+    for row in reader.select(_TOTALS, job=name):
+        attempt, count, total, first, last, begin, end, *parts = (int(value) for value in row)
+        by_part = dict(zip(PARTS, parts, strict=True))
+        found.append(_Totals(attempt, count, total, first, last, begin, end, by_part))
+    return found
+
+
+def _sizes(reader: Reader, name: str) -> dict[int, _Sizes]:
+    return {
+        int(attempt): _Sizes(int(ranks), int(length_ns))
+        for attempt, ranks, length_ns in reader.select(_SIZES, job=name)
+    }
+
+
+def _facts(text: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
