@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace pilotlight::replay {
 namespace {
@@ -18,7 +19,19 @@ struct Ended {
   int64_t ns;
 };
 
-// The last of each lane, in the order of their first.
+// The last two of a lane: where the last goes on, others can only have waited for the one before.
+struct Lasts {
+  uint32_t lane;
+  Ended last;
+  Ended before = {UINT32_MAX, INT64_MAX};
+
+  const Ended* ended_by(int64_t time_ns) const {
+    if (last.ns <= time_ns) return &last;
+    return before.ns <= time_ns ? &before : nullptr;
+  }
+};
+
+// In the order of their first.
 class LastOf {
  public:
   void set(uint32_t lane, Ended last) {
@@ -26,18 +39,19 @@ class LastOf {
     if (is_new) {
       lasts_.push_back({lane, last});
     } else {
-      lasts_[found->second].second = last;
+      Lasts& lasts = lasts_[found->second];
+      lasts.before = std::exchange(lasts.last, last);
     }
   }
   const Ended* find(uint32_t lane) const {
     auto found = place_.find(lane);
-    return found == place_.end() ? nullptr : &lasts_[found->second].second;
+    return found == place_.end() ? nullptr : &lasts_[found->second].last;
   }
-  const std::vector<std::pair<uint32_t, Ended>>& all() const { return lasts_; }
+  const std::vector<Lasts>& all() const { return lasts_; }
 
  private:
   std::unordered_map<uint32_t, size_t> place_;
-  std::vector<std::pair<uint32_t, Ended>> lasts_;
+  std::vector<Lasts> lasts_;
 };
 
 struct Event {
@@ -127,17 +141,16 @@ class Walk {
     const Columns& waits = rank_.waits;
     int64_t start = waits.start_ns[i], end = start + waits.duration_ns[i], latest = start;
     uint32_t arrival = arrive(waits.lane[i], start);
-    auto waited = [&](const Ended& last) {
-      return start < last.ns && last.ns <= end + kHandoverNs;
-    };
-    for (const auto& [stream, last] : streams_.all()) {
-      if (waited(last)) latest = std::max(latest, last.ns);
+    known_.clear();
+    for (const Lasts& stream : streams_.all()) {
+      const Ended* done = stream.ended_by(end + kHandoverNs);
+      if (done == nullptr || done->ns <= start) continue;
+      known_.push_back(*done);
+      latest = std::max(latest, done->ns);
     }
     uint32_t made = node(Role::kCall, waits.name[i], end - latest);
     graph_.waits_for(arrival);
-    for (const auto& [stream, last] : streams_.all()) {
-      if (waited(last)) graph_.waits_for(last.node);
-    }
+    for (const Ended& one : known_) graph_.waits_for(one.node);
     graph_.waiting.push_back(made);
     threads_.set(waits.lane[i], {made, end});
   }
@@ -156,15 +169,14 @@ class Walk {
     double handover =
         std::min(kSlowHandoverNs, kHandoverRatio * static_cast<double>(start - explained));
     handover = std::max(static_cast<double>(kHandoverNs), handover);
-    for (const auto& [other, last] : streams_.all()) {
-      bool recent = static_cast<double>(start - last.ns) < handover;
-      if (other != stream && explained < last.ns && last.ns <= start && recent) {
-        known_.push_back(last);
-      }
+    for (const Lasts& other : streams_.all()) {
+      const Ended* done = other.lane == stream ? nullptr : other.ended_by(start);
+      if (done == nullptr || done->ns <= explained) continue;
+      if (static_cast<double>(start - done->ns) < handover) known_.push_back(*done);
     }
     if (rank_.device.optimizes[i]) {
-      for (const auto& [other, last] : collectives_.all()) {
-        if (last.ns <= start) known_.push_back(last);
+      for (const Lasts& other : collectives_.all()) {
+        if (const Ended* done = other.ended_by(start)) known_.push_back(*done);
       }
     }
     uint32_t delay = node(Role::kDelay, graph_.names_.device, start - latest_known());

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pilotlight.insights.breakdown import (
     step_breakdowns,
     timeline,
 )
+from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace
 
@@ -72,6 +74,28 @@ def test_communication_under_compute_is_not_exposed(script: Any) -> None:
     assert row.overlap_ratio == 0.5
 
 
+def test_exposed_communication_is_divided_by_kind() -> None:
+    """µs: compute 0-50, all-gather 40-100, all-reduce 90-130 and, by its message alone, another
+    all-reduce 150-160: exposed are 50-100 as all-gather, 100-130 and 150-160 as all-reduce."""
+    told = {"correlation": 5, "Collective name": "allreduce", "Group size": 2, "dtype": "Float"}
+    events = [
+        {"cat": "kernel", "name": name, "ts": begin, "dur": end - begin, "args": args}
+        for name, begin, end, args in (
+            ("gemm", 0, 50, {}),
+            ("ncclDevKernel_AllGather_RING_LL", 40, 100, {"correlation": 3}),
+            ("ncclKernel_AllReduce_RING_LL_Sum_float", 90, 130, {"correlation": 4}),
+            ("ncclDevKernel_Generic", 150, 160, told),
+        )
+    ]
+    text = json.dumps([{"ph": "X", "pid": 0, "tid": i, **event} for i, event in enumerate(events)])
+    trace = read_kineto(iter([text.encode()]), "a.json")
+    line = timeline(trace)
+    assert line is not None
+    row = breakdown(trace, line)
+    assert row.exposed_communication_by_kind_ns == {"allgather": 50_000, "allreduce": 40_000}
+    assert row.exposed_communication_ns == 90_000
+
+
 def test_the_parts_of_every_step_add_up_to_it(shared_data: Path) -> None:
     (trace,) = read_traces([shared_data / "kineto" / "diff_control_a100.json.gz"]).traces
     line = timeline(trace)
@@ -81,6 +105,7 @@ def test_the_parts_of_every_step_add_up_to_it(shared_data: Path) -> None:
     for row in rows:
         parts = row.compute_ns + row.exposed_communication_ns + row.exposed_copy_ns + row.idle_ns
         assert parts == row.window_ns
+        assert sum(row.exposed_communication_by_kind_ns.values()) == row.exposed_communication_ns
 
 
 def test_a_trace_without_a_device_has_no_timeline(shared_data: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,6 +215,17 @@ def _print_lines(found: Analysis, console: Console) -> None:
         console.print(f"critical path: {text}")
 
 
+def _print_kinds(found: Analysis, console: Console) -> None:
+    """Exposed communication of all ranks by kind, where there are several."""
+    totals: Counter[str] = Counter()
+    for view in found.job.ranks:
+        totals.update(view.whole.exposed_communication_by_kind_ns)
+    windows_ns = sum(view.whole.window_ns for view in found.job.ranks) or 1
+    shares = [f"{kind} {100 * ns / windows_ns:.1f} %" for kind, ns in totals.most_common() if ns]
+    if len(shares) > 1:
+        console.print(f"exposed communication: {', '.join(shares)}", highlight=False)
+
+
 def _print_breakdown(found: Analysis, console: Console) -> None:
     from rich.table import Table
 
@@ -249,4 +261,5 @@ def _print_breakdown(found: Analysis, console: Console) -> None:
     steps = found.job.step_count
     if steps:
         console.print(step_line(steps, found.job.step_ns))
+    _print_kinds(found, console)
     _print_lines(found, console)

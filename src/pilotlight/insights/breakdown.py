@@ -6,12 +6,19 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.kernel import (
+    ANY_COMMUNICATION,
+    Category,
+    category,
+    communication_kind,
+)
+from pilotlight.trace.distinct import places
 from pilotlight.trace.interval import EMPTY, Intervals, union, window
 from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
 
@@ -58,11 +65,13 @@ class Timeline:
     copies: Intervals
     busy: Intervals
     idle: dict[Idle, Intervals]
+    by_kind: dict[str, Intervals]  # of communication
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Nanoseconds of a window; compute, exposed parts and idle add up to the window."""
+    """Nanoseconds of a window; compute, exposed parts and idle add up to the window, causes and
+    kinds to what they divide. Of kinds at the same time the first by name counts."""
 
     rank: int
     step: int | None
@@ -74,6 +83,7 @@ class Breakdown:
     communication_ns: int
     copy_ns: int
     idle_by_cause_ns: dict[str, int]
+    exposed_communication_by_kind_ns: dict[str, int]
 
     @property
     def overlap_ratio(self) -> float | None:
@@ -113,13 +123,33 @@ def timeline(trace: Trace) -> Timeline | None:
     for number in np.flatnonzero(np.bincount(spans.name[~is_copy])):
         collective[number] = category(trace.names[number]) is Category.COMMUNICATION
     communicates = collective[spans.name]
-    communication = _union(spans.take(communicates & ~is_copy))
+    by_kind = _by_kind(trace, spans.take(communicates & ~is_copy))
+    communication = reduce(or_, by_kind.values(), EMPTY)
     copies = _union(spans.take(is_copy))
     compute = _union(spans.take(~communicates & ~is_copy))
     busy = compute | communication | copies
     start_ns, end_ns = int(busy.start_ns[0]), int(busy.end_ns[-1])
     idle = idle_causes(trace, spans, busy, *_traced(trace, start_ns, end_ns))
-    return Timeline(start_ns, end_ns, compute, communication, copies, busy, idle)
+    return Timeline(start_ns, end_ns, compute, communication, copies, busy, idle, by_kind)
+
+
+def _by_kind(trace: Trace, spans: Spans) -> dict[str, Intervals]:
+    """When the device communicates, by kind: of the kernels' names, else of their messages."""
+    kinds: dict[str, int] = {}
+    kind_of = np.zeros(len(trace.names), np.int64)
+    for number in np.flatnonzero(np.bincount(spans.name)):
+        kind_of[number] = kinds.setdefault(communication_kind(trace.names[number]), len(kinds))
+    kind = kind_of[spans.name]
+    untold = kinds.get(ANY_COMMUNICATION)
+    if untold is not None:
+        messages = trace.detail.messages
+        told = [kinds.setdefault(communication_kind(m.operation), len(kinds))
+                for m in messages.kinds]  # fmt: skip
+        place = places(messages.correlation, spans.correlation)
+        known = np.flatnonzero((kind == untold) & (place != NONE))
+        kind[known] = np.array(told, np.int64)[messages.kind[place[known]]]
+    found = {text: _union(spans.take(kind == number)) for text, number in sorted(kinds.items())}
+    return {text: intervals for text, intervals in found.items() if len(intervals)}
 
 
 def _traced(trace: Trace, start_ns: int, end_ns: int) -> tuple[int, int]:
@@ -242,6 +272,11 @@ def _rows(
         return [int(value) for value in intervals.within_ns(start_ns, end_ns)]
 
     idle = {cause.value: within(intervals) for cause, intervals in line.idle.items()}
+    by_kind = {}
+    rest = exposed
+    for kind, intervals in line.by_kind.items():
+        by_kind[kind] = within(rest & intervals)
+        rest = rest - intervals
     columns = zip(
         numbers,
         (end_ns - start_ns).tolist(),
@@ -257,6 +292,7 @@ def _rows(
         Breakdown(
             rank, number, span, compute, comm, copy, span - busy, all_comm, all_copy,
             {cause: values[i] for cause, values in idle.items()},
+            {kind: values[i] for kind, values in by_kind.items()},
         )
         for i, (number, span, compute, comm, copy, busy, all_comm, all_copy) in enumerate(columns)
     ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.kernel import Category, category, communication_kind
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.detail import Message
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind
 
-_KIND = re.compile(
-    r"AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce", re.IGNORECASE
-)
 MAX_UNCERTAINTY_NS = 50_000
 SAME_END_NS = 20_000
 PAIR = "pair "
@@ -203,7 +199,7 @@ def _stays(view: RankView, rows: Int64) -> list[Stay]:
     ):
         kind = known.get(correlation)
         if kind is None:
-            found.append(Stay("", _collective_kind(names[name]), 0, 0))
+            found.append(Stay("", communication_kind(names[name]), 0, 0))
         else:
             found.append(by_kind[kind])
     return found
@@ -286,8 +282,3 @@ def _leave_together(found: list[list[Row]]) -> bool:
     ahead = ends - np.median(ends, axis=1, keepdims=True)
     rest = float(np.median(np.abs(ahead - np.median(ahead, axis=0))))
     return rest <= max(MAX_UNCERTAINTY_NS, 0.2 * float(np.median(durations)))
-
-
-def _collective_kind(name: str) -> str:
-    match = _KIND.search(name)
-    return match.group().lower() if match else "communication"

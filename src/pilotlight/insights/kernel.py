@@ -43,6 +43,11 @@ _WORDS: tuple[tuple[Category, str], ...] = (
      " triton_poi add_ mul_ gelu silu relu dropout activation rotary rope transpose cast"),
 )  # fmt: skip
 _WORD_LISTS = tuple((category, tuple(words.split())) for category, words in _WORDS)
+ANY_COMMUNICATION = "communication"
+_KIND = re.compile(
+    r"AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce|Send|Recv|Barrier",
+    re.IGNORECASE,
+)
 _COPY_STARTS = ("memcpy", "memset", "dma")
 
 _MEMORY_BOUND = frozenset(
@@ -71,6 +76,13 @@ def category(name: str) -> Category:
             if word in start:
                 return found
     return Category.OTHER
+
+
+@lru_cache(maxsize=1 << 16)
+def communication_kind(name: str) -> str:
+    """Of a kernel or an operation; `communication` if it does not say."""
+    match = _KIND.search(name[:400].replace("_", ""))
+    return match.group().lower() if match else ANY_COMMUNICATION
 
 
 def is_memory_bound(found: Category) -> bool:
