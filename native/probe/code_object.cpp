@@ -109,42 +109,51 @@ CodeIdentity CodeReader::identity_of(uint64_t code, const unsigned char* bytes) 
   return identity;
 }
 
-void CodeReader::identify(const uint64_t* codes, uint32_t count, CodeIdentity* out) noexcept {
+void CodeReader::lay_out(const uint64_t* codes, uint32_t count, Batch* out) const noexcept {
   // Code objects of one module lie close together, and what a read costs is its spans, not its
   // bytes.
   uint32_t order[kMaxBatch];
   for (uint32_t i = 0; i < count; i++) order[i] = i;
   std::sort(order, order + count, [&](uint32_t a, uint32_t b) { return codes[a] < codes[b]; });
-  Span spans[kMaxBatch];
-  const unsigned char* place[kMaxBatch];
-  uint32_t used = 0;
-  uint32_t filled = 0;
+  out->count = count;
+  out->spans = out->bytes = 0;
   for (uint32_t i = 0; i < count; i++) {
-    uint64_t from = codes[order[i]] + code_from_;
-    Span* last = used != 0 ? &spans[used - 1] : nullptr;
-    uint64_t end = last != nullptr ? last->address + last->bytes : 0;
-    if (last == nullptr || from - last->address > kMaxMergeBytes || from < last->address) {
-      spans[used++] = {from, buffers_->code + filled, code_bytes_};
-      place[order[i]] = buffers_->code + filled;
-      filled += code_bytes_;
+    uint32_t at = order[i];
+    uint64_t from = codes[at] + code_from_;
+    Span* last = out->spans != 0 ? &out->span[out->spans - 1] : nullptr;
+    out->code[at] = codes[at];
+    if (last == nullptr || from < last->address || from - last->address > kMaxMergeBytes) {
+      out->span[out->spans++] = {from, nullptr, code_bytes_};
+      out->place[at] = out->bytes;
+      out->bytes += code_bytes_;
     } else {
-      uint32_t more = static_cast<uint32_t>(from + code_bytes_ - end);
-      if (from + code_bytes_ < end) more = 0;
-      place[order[i]] = static_cast<unsigned char*>(last->to) + (from - last->address);
-      last->bytes += more;
-      filled += more;
+      auto into = static_cast<uint32_t>(from - last->address);
+      out->place[at] = out->bytes - last->bytes + into;
+      uint32_t grown = std::max(last->bytes, into + code_bytes_);
+      out->bytes += grown - last->bytes;
+      last->bytes = grown;
     }
   }
-  bool together = memory_.read_all(spans, used);
+}
+
+void CodeReader::identify(const uint64_t* codes, uint32_t count, CodeIdentity* out) noexcept {
+  Batch batch;
+  lay_out(codes, count, &batch);
+  unsigned char* to = buffers_->code;
+  for (uint32_t i = 0; i < batch.spans; i++) {
+    batch.span[i].to = to;
+    to += batch.span[i].bytes;
+  }
+  bool together = memory_.read_all(batch.span, batch.spans);
   for (uint32_t i = 0; i < count; i++) {
-    out[i] = {};
     unsigned char alone[kMaxCodeBytes];
-    const unsigned char* bytes = place[i];
-    if (!together) {
-      if (!memory_.read(codes[i] + code_from_, alone, code_bytes_)) continue;
-      bytes = alone;
+    if (together) {
+      out[i] = identify(batch, i, buffers_->code);
+    } else if (memory_.read(codes[i] + code_from_, alone, code_bytes_)) {
+      out[i] = identity_of(codes[i], alone);
+    } else {
+      out[i] = {};
     }
-    out[i] = identity_of(codes[i], bytes);
   }
 }
 

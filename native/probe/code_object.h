@@ -35,6 +35,20 @@ class CodeReader {
 
   static constexpr uint32_t kMaxBatch = 32;
   static_assert(2 * kMaxBatch <= ProcessMemory::kMaxSpans);
+  // Where some code objects are, as few spans that are read one behind the other.
+  struct Batch {
+    uint32_t count = 0;
+    uint32_t spans = 0;
+    uint32_t bytes = 0;
+    uint64_t code[kMaxBatch];
+    uint32_t place[kMaxBatch];  // of each in what was read
+    Span span[kMaxBatch];       // without where to
+  };
+  void lay_out(const uint64_t* codes, uint32_t count, Batch* out) const noexcept;
+  CodeIdentity identify(const Batch& batch, uint32_t i, const unsigned char* bytes) const noexcept {
+    return identity_of(batch.code[i], bytes + batch.place[i]);
+  }
+
   // The identities of `count` <= kMaxBatch code objects in one system call.
   void identify(const uint64_t* codes, uint32_t count, CodeIdentity* out) noexcept;
 

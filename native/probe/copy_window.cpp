@@ -34,8 +34,15 @@ void CopyWindow::forget() noexcept {
 
 const unsigned char* CopyWindow::take(const iovec* parts, uint32_t count,
                                       uint32_t bytes) const noexcept {
-  if (bytes_ == nullptr || bytes > kBytes) return nullptr;
+  if (bytes_ == nullptr || bytes > kTakeBytes) return nullptr;
   return pwritev(fd_, parts, static_cast<int>(count), 0) == bytes ? bytes_ : nullptr;
+}
+
+const unsigned char* CopyWindow::view(const iovec* parts, uint32_t count,
+                                      uint32_t bytes) const noexcept {
+  if (bytes_ == nullptr || bytes > kViewBytes) return nullptr;
+  ssize_t copied = pwritev(fd_, parts, static_cast<int>(count), kTakeBytes);
+  return copied == bytes ? bytes_ + kTakeBytes : nullptr;
 }
 
 }  // namespace pilotlight

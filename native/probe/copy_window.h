@@ -12,7 +12,8 @@ namespace pilotlight {
 
 class CopyWindow {
  public:
-  static constexpr uint32_t kBytes = 256 * 1024;
+  static constexpr uint32_t kTakeBytes = 256 * 1024;
+  static constexpr uint32_t kViewBytes = 256 * 1024;
 
   // Only on a thread with files of its own: if the job could close the descriptor and be given its
   // number for a file, that file would be written to.
@@ -20,10 +21,15 @@ class CopyWindow {
   // In a forked child, where neither the descriptor nor the mapping is.
   void forget() noexcept;
 
-  // The parts one after the other, in order; nullptr unless all of them could be copied.
+  // The parts one after the other, in order; nullptr unless all of them could be copied. Each has a
+  // place of its own: what was taken is there until the next take(), what is viewed until the next
+  // view().
   const unsigned char* take(const iovec* parts, uint32_t count, uint32_t bytes) const noexcept;
+  const unsigned char* view(const iovec* parts, uint32_t count, uint32_t bytes) const noexcept;
 
  private:
+  static constexpr uint32_t kBytes = kTakeBytes + kViewBytes;
+
   int fd_ = -1;
   unsigned char* bytes_ = nullptr;
 };

@@ -38,16 +38,34 @@ class ProcessMemory {
   bool read_all(const Span* spans, uint32_t count) const noexcept {
     if (count == 0 || count > kMaxSpans) return count == 0;
     iovec remote[kMaxSpans];
+    uint32_t wanted = remote_of(spans, count, remote);
+    return (window_ != nullptr && copy_all(spans, remote, count, wanted)) ||
+           read_remote(spans, remote, count, wanted);
+  }
+
+  // The same for spans whose `to` are one after the other from `to` on, but where it can the bytes
+  // are left where the system call put them. Returns where they begin, until the next view(); null
+  // unless all were copied.
+  const unsigned char* view(const Span* spans, uint32_t count,
+                            const unsigned char* to) const noexcept {
+    if (count > kMaxSpans) return nullptr;
+    iovec remote[kMaxSpans];
+    uint32_t wanted = remote_of(spans, count, remote);
+    const unsigned char* seen = window_ != nullptr ? window_->view(remote, count, wanted) : nullptr;
+    if (seen != nullptr) return seen;
+    return read_remote(spans, remote, count, wanted) ? to : nullptr;
+  }
+
+ private:
+  static uint32_t remote_of(const Span* spans, uint32_t count, iovec* remote) noexcept {
     uint32_t wanted = 0;
     for (uint32_t i = 0; i < count; i++) {
       remote[i] = {reinterpret_cast<void*>(spans[i].address), spans[i].bytes};
       wanted += spans[i].bytes;
     }
-    return (window_ != nullptr && copy_all(spans, remote, count, wanted)) ||
-           read_remote(spans, remote, count, wanted);
+    return wanted;
   }
 
- private:
   bool copy_all(const Span* spans, const iovec* remote, uint32_t count,
                 uint32_t wanted) const noexcept {
     const unsigned char* copy = window_->take(remote, count, wanted);

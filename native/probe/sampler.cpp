@@ -33,7 +33,8 @@ constexpr uint8_t kFlagNotRead = 2;
 constexpr uint8_t kFlagOtherThread = 1;  // of a Thread record: does not change the ring's owner
 constexpr int64_t kNameCheckNs = 10'000'000'000;
 constexpr int kMaxRounds = 3;
-constexpr uint64_t kStatePasses = 4;
+constexpr uint32_t kSteadyWaits = 6;
+constexpr uint64_t kHeldPasses = 12;
 
 static_assert(sizeof(PythonLayout) == kPythonOffsets * sizeof(uint32_t));
 
@@ -128,8 +129,9 @@ bool Sampler::State::read_sleeping(ThreadEntry* entry) noexcept {
   entry->cpu_ns = thread_cpu_ns(entry->ref.tid);
   StackWalker::Want want = {entry->ref, &entry->hint};
   want.thread.copy = nullptr;
+  StackWalker::More nothing;
   Gil after;
-  walker.fetch(&want, 1, &after);
+  walker.fetch(&want, 1, &nothing, &after);
   return entry->cpu_ns != 0 && read_frozen(0, entry) &&
          thread_cpu_ns(entry->ref.tid) == entry->cpu_ns;
 }
@@ -216,32 +218,45 @@ void Sampler::State::sort(const ThreadList& list) noexcept {
 }
 
 // The kernel's file of a thread is the dearest thing in a pass. Threads that contend for the lock
-// wait for nearly all of the time that they do not hold it, so what was read a few passes ago is
-// held; and as long as others wait for the lock and it changes hands, its holder runs.
+// wait for nearly all of the time that they do not hold it: one that did so every time is asked
+// only now and then. (One that does so half of the time is hardly ever met so often in a row, and
+// is asked each time: to hold each answer would count its waits too long.) And as long as others
+// wait for the lock and it changes hands, its holder runs.
 void Sampler::State::tell_state(ThreadEntry* entry, bool is_frozen, bool contended) noexcept {
-  bool is_fresh = passes - entry->state_pass < kStatePasses;
-  if (is_frozen && is_fresh && entry->state == ThreadState::kGilWait) return;
+  bool is_steady = entry->lock_waits >= kSteadyWaits && passes - entry->state_pass < kHeldPasses;
+  if (is_frozen && is_steady) {
+    entry->state = ThreadState::kGilWait;
+    return;
+  }
   if (!is_frozen && contended) {
     entry->state = ThreadState::kRunning;
     return;
   }
   entry->state = threads.state_of(entry, walker.memory().pid(), gil_addresses(*entry));
   entry->state_pass = passes;
+  entry->lock_waits = entry->state == ThreadState::kGilWait ? entry->lock_waits + 1 : 0;
 }
 
-// Reads all frozen threads; those that make trouble are read again as moving ones. True: the lock
-// shows that they were frozen all the while.
+// Reads all frozen threads, and with them the moving one if there is room; those that make trouble
+// are read again as moving ones. True: the lock shows that they were frozen all the while.
 bool Sampler::State::read_all_frozen(const ThreadList& list) noexcept {
   uint32_t kept = 0;
   Gil after = {};
   read_after_fetch = frozens > StackWalker::kMaxFetched;
-  for (uint32_t from = 0; from < frozens;) {
+  uint32_t from = 0;
+  do {
     StackWalker::Want wants[StackWalker::kMaxFetched];
     uint32_t count = std::min(frozens - from, StackWalker::kMaxFetched);
     for (uint32_t i = 0; i < count; i++) {
       wants[i] = {frozen[from + i]->ref, &frozen[from + i]->hint};
     }
-    count = walker.fetch(wants, add_moving(wants, count), &after);
+    count = add_moving(wants, count);
+    if (count == 0) return false;
+    StackWalker::More codes;
+    interner.ask_codes(&codes);
+    count = walker.fetch(wants, count, &codes, &after);
+    interner.hear_codes(codes, epoch);
+    if (fetched_place + StackSnapshot::kFetches > count) fetched_moving = nullptr;
     count = std::min(count, frozens - from);
     for (uint32_t i = 0; i < count; i++) {
       ThreadEntry* entry = frozen[from + i];
@@ -253,7 +268,7 @@ bool Sampler::State::read_all_frozen(const ThreadList& list) noexcept {
     }
     from += count;
     if (from < frozens) read_after_fetch = true;
-  }
+  } while (from < frozens);
   frozens = kept;
   if (kept == 0) return false;
   if (read_after_fetch && !walker.read_gil(refs[0].gil, &after)) return false;

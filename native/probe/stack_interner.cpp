@@ -16,6 +16,8 @@ constexpr uint32_t kProbes = 8;
 // A code object that was the same this often has its texts compared only now and then.
 constexpr uint32_t kYoungChecks = 32;
 constexpr uint32_t kOldPeriod = 16;
+// So often the code objects to bring along are chosen anew, so that those of yesterday go.
+constexpr uint32_t kAskPeriod = 128;
 
 uint32_t slot_of(uint64_t key, uint32_t slots) noexcept {
   key *= 0x9e3779b97f4a7c15ull;
@@ -30,7 +32,7 @@ uint64_t mix(uint64_t hash, uint64_t word) noexcept {
 }  // namespace
 
 // What every pass looks at comes first, on one cache line.
-struct StackInterner::Code {
+struct alignas(64) StackInterner::Code {
   uint64_t address = 0;
   uint64_t epoch = 0;       // when it was last looked at
   uint32_t generation = 0;  // unique among all that was learnt, so that old frames do not match
@@ -70,6 +72,15 @@ bool StackInterner::open(const StackWalker& walker, Definitions* definitions) no
   static_assert(std::is_trivially_destructible_v<Tables>);
   if (tables_ == nullptr) tables_ = static_cast<Tables*>(std::calloc(1, sizeof(Tables)));
   return tables_ != nullptr;
+}
+
+StackInterner::Code* StackInterner::find_code(uint64_t address) noexcept {
+  uint32_t slot = slot_of(address, kCodes);
+  for (uint32_t i = 0; i < kProbes; i++) {
+    Code* code = &tables_->codes[(slot + i) & (kCodes - 1)];
+    if (code->address == address) return code;
+  }
+  return nullptr;
 }
 
 // The entry of this address, or the one that was not used for longest, emptied for it.
@@ -120,14 +131,56 @@ bool StackInterner::check_batch(const uint64_t* addresses, uint32_t count, uint6
         *code = Code{};
         return false;
       }
-    } else if (!has_numbers_) {
-      bool is_due = code->checks < kYoungChecks || code->checks % kOldPeriod == 0;
-      if (is_due) doubtful[doubts++] = code;
+    } else {
+      if (is_due(*code)) doubtful[doubts++] = code;
       code->checks++;
     }
     code->epoch = epoch;
+    if (lates_ < CodeReader::kMaxBatch) late_[lates_++] = code->address;
   }
   return check_texts(doubtful, doubts, fresh);
+}
+
+// Where no number tells a code object: whether its texts are to be compared this time.
+bool StackInterner::is_due(const Code& code) const noexcept {
+  return !has_numbers_ && (code.checks < kYoungChecks || code.checks % kOldPeriod == 0);
+}
+
+void StackInterner::ask_codes(StackWalker::More* more) noexcept {
+  if (++asks_ % kAskPeriod == 0) asked_.count = 0;
+  if (lates_ != 0 || asked_.count == 0) {
+    uint64_t codes[CodeReader::kMaxBatch];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < lates_; i++) codes[count++] = late_[i];
+    for (uint32_t i = 0; i < asked_.count && count < CodeReader::kMaxBatch; i++) {
+      if (std::find(codes, codes + count, asked_.code[i]) == codes + count) {
+        codes[count++] = asked_.code[i];
+      }
+    }
+    reader_.lay_out(codes, count, &asked_);
+    lates_ = 0;
+  }
+  // They are looked up behind the system call, each on a line that went cold since the last pass.
+  for (uint32_t i = 0; i < asked_.count; i++) {
+    __builtin_prefetch(&tables_->codes[slot_of(asked_.code[i], kCodes)]);
+  }
+  *more = {};
+  if (asked_.bytes <= StackWalker::kMaxMoreBytes) *more = {asked_.span, asked_.spans, nullptr};
+}
+
+void StackInterner::hear_codes(const StackWalker::More& more, uint64_t epoch) noexcept {
+  if (more.bytes == nullptr) {
+    // One of them may be gone, and would spoil the next fetch too.
+    asked_.count = asked_.spans = asked_.bytes = 0;
+    return;
+  }
+  for (uint32_t i = 0; i < asked_.count && more.count != 0; i++) {
+    Code* code = find_code(asked_.code[i]);
+    if (code == nullptr || is_due(*code)) continue;
+    if (reader_.identify(asked_, i, more.bytes).hash != code->identity.hash) continue;
+    code->checks++;
+    code->epoch = epoch;
+  }
 }
 
 bool StackInterner::check_texts(Code* const* codes, uint32_t count, bool* fresh) noexcept {

@@ -25,6 +25,10 @@ class StackInterner {
 
   bool open(const StackWalker& walker, Definitions* definitions) noexcept;
 
+  // The code objects that were looked at of late, for a fetch to bring along; and what it brought.
+  void ask_codes(StackWalker::More* more) noexcept;
+  void hear_codes(const StackWalker::More& more, uint64_t epoch) noexcept;
+
   // Within an epoch each code object is looked at once. `*stack` is 0 if the arena is full.
   Interned intern(const Chain& chain, uint64_t epoch, uint32_t* stack) noexcept;
 
@@ -39,9 +43,11 @@ class StackInterner {
     bool is_lost = false;  // the arena is full: it stays without an id
   };
 
+  Code* find_code(uint64_t address) noexcept;
   Code* code_at(uint64_t address) noexcept;
   bool check_codes(const Chain& chain, uint32_t nodes, uint64_t epoch, bool* fresh) noexcept;
   bool check_batch(const uint64_t* addresses, uint32_t count, uint64_t epoch, bool* fresh) noexcept;
+  bool is_due(const Code& code) const noexcept;
   bool check_texts(Code* const* codes, uint32_t count, bool* fresh) noexcept;
   bool learn(Code* code, const CodeIdentity& identity) noexcept;
   bool frame_of(const Node& node, Code* code, uint32_t* frame, bool* fresh) noexcept;
@@ -53,6 +59,10 @@ class StackInterner {
   Definitions* definitions_ = nullptr;
   bool has_numbers_ = false;  // a code object can be told by a number alone
   uint32_t generations_ = 0;
+  uint32_t asks_ = 0;
+  uint32_t lates_ = 0;  // code objects that had to be read by themselves since the last layout
+  uint64_t late_[CodeReader::kMaxBatch] = {};
+  CodeReader::Batch asked_;
   Tables* tables_ = nullptr;
 };
 

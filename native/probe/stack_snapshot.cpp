@@ -134,9 +134,11 @@ bool StackSnapshot::confirm(StackWalker* walker, const ThreadRef& thread, WalkHi
   for (uint32_t tries = 0; points_ < kEnoughPoints; tries++) {
     if (tries == kMaxTries) return false;
     StackWalker::Want wants[kFetches];
+    StackWalker::More nothing;
     Gil after;
     want_all(thread, hint, wants);
-    if (walker->fetch(wants, kFetches, &after) == kFetches) add_fetched(walker, 0, hint, out);
+    if (walker->fetch(wants, kFetches, &nothing, &after) == kFetches)
+      add_fetched(walker, 0, hint, out);
   }
   return true;
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kMaxThreadBytes = 1024;
 constexpr uint32_t kMaxFrameBytes = 128;
+constexpr uint32_t kCframeBytes = 16;
 constexpr uint32_t kMaxGilBytes = 128;
 constexpr uint32_t kMaxLinkBytes = 16 * 1024;
 constexpr uint32_t kMaxInterpreterOffset = 1 << 20;
@@ -24,7 +25,7 @@ constexpr uint32_t kMaxChunkLinks = 64;
 
 }  // namespace
 
-// What one walk asked for in advance.
+// What one walk asked for in advance. Its parts lie one behind the other in `bytes`.
 struct StackWalker::Fetched {
   uint64_t address;  // of the thread; 0: could not be read
   uint64_t cframe_address[WalkHint::kCframes];
@@ -32,10 +33,17 @@ struct StackWalker::Fetched {
   uint32_t chunk_bytes;
   uint32_t strays;
   uint64_t stray_address[WalkHint::kMaxStrays];
-  unsigned char thread[kMaxThreadBytes];
-  unsigned char cframe[WalkHint::kCframes][16];
-  unsigned char chunk[WalkHint::kMaxChunkBytes];
-  unsigned char stray[WalkHint::kMaxStrays][kMaxFrameBytes];
+  unsigned char* own;                // room for them
+  const unsigned char* bytes;        // where they are: there, or where the system call left them
+  const unsigned char* thread_copy;  // of the listing; null: it is the first part
+  uint32_t total;
+  uint32_t cframe_at[WalkHint::kCframes];
+  uint32_t chunk_at;
+  uint32_t stray_at;
+
+  const unsigned char* thread() const noexcept {
+    return thread_copy != nullptr ? thread_copy : bytes;
+  }
 };
 
 // Private copies. Nothing in them is believed but that it was there once.
@@ -52,6 +60,9 @@ struct StackWalker::Copies {
     uint64_t address;
     unsigned char data[kMaxFrameBytes];
   };
+  static constexpr uint32_t kMaxFetchBytes = kMaxThreadBytes + WalkHint::kCframes * kCframeBytes +
+                                             WalkHint::kMaxChunkBytes +
+                                             WalkHint::kMaxStrays * kMaxFrameBytes;
 
   const Fetched* fetched_now;
   uint64_t chunk;  // the newest chunk of the thread, 0: there is no data stack
@@ -61,6 +72,7 @@ struct StackWalker::Copies {
   Stray stray[kMaxNodes];
   Fetched fetched[kMaxFetched];
   unsigned char known[kMaxKnown][kMaxThreadBytes];
+  unsigned char own[kMaxFetched * kMaxFetchBytes + kMaxMoreBytes + kMaxGilBytes];
 };
 
 StackWalker::~StackWalker() { delete copies_; }
@@ -82,7 +94,7 @@ bool StackWalker::open(const ProcessMemory& memory, const PythonInfo& python) no
   if (thread_bytes_ > kMaxThreadBytes || frame_bytes_ > kMaxFrameBytes) return false;
   gil_bytes_ = std::max(at(kGilHolder), at(kGilSwitches)) + 8;
   if (gil_bytes_ > kMaxGilBytes) return false;
-  if (at(kCframeCurrent) > sizeof(Fetched::cframe[0]) - 8) return false;
+  if (at(kCframeCurrent) > kCframeBytes - 8) return false;
   if (at(kChunkPrevious) > kChunkHeaderBytes - 8 || at(kChunkSize) > kChunkHeaderBytes - 8) {
     return false;
   }
@@ -187,80 +199,105 @@ ThreadList StackWalker::threads(ThreadRef* out, uint32_t capacity) noexcept {
   return list;
 }
 
+// Lays the parts out from `to->own` on.
 uint32_t StackWalker::span_fetch(const Want& want, Fetched* to, Span* spans) const noexcept {
   const WalkHint& hint = *want.hint;
   uint32_t count = 0;
   to->address = want.thread.address;
+  to->bytes = to->own;
+  to->thread_copy = want.thread.copy;
   to->chunk_from = hint.chunk_from;
   to->chunk_bytes = hint.chunk_from != 0 ? hint.chunk_bytes : 0;
   to->strays = hint.strays;
-  if (want.thread.copy != nullptr) {
-    std::memcpy(to->thread, want.thread.copy, thread_bytes_);
-  } else {
-    spans[count++] = {want.thread.address, to->thread, thread_bytes_};
-  }
+  to->total = 0;
+  auto add = [&](uint64_t address, uint32_t bytes) noexcept {
+    spans[count++] = {address, to->own + to->total, bytes};
+    to->total += bytes;
+    return to->total - bytes;
+  };
+  if (want.thread.copy == nullptr) add(want.thread.address, thread_bytes_);
   for (uint32_t i = 0; i < WalkHint::kCframes; i++) {
     to->cframe_address[i] = hint.cframe[i];
-    if (hint.cframe[i] == 0) continue;
-    spans[count++] = {hint.cframe[i], to->cframe[i], sizeof(to->cframe[i])};
+    if (hint.cframe[i] != 0) to->cframe_at[i] = add(hint.cframe[i], kCframeBytes);
   }
-  if (to->chunk_bytes != 0) spans[count++] = {hint.chunk_from, to->chunk, to->chunk_bytes};
+  if (to->chunk_bytes != 0) to->chunk_at = add(hint.chunk_from, to->chunk_bytes);
+  to->stray_at = to->total;
   for (uint32_t i = 0; i < hint.strays; i++) {
     to->stray_address[i] = hint.stray[i];
-    spans[count++] = {hint.stray[i], to->stray[i], frame_bytes_};
+    add(hint.stray[i], frame_bytes_);
   }
   return count;
 }
 
-uint32_t StackWalker::fetch(const Want* wants, uint32_t count, Gil* after) noexcept {
+// An address of last time may be gone: without hints if they are wrong.
+void StackWalker::fetch_alone(const Want& want, Fetched* to) noexcept {
   Span spans[ProcessMemory::kMaxSpans];
+  uint32_t used = span_fetch(want, to, spans);
+  if (memory_.read_all(spans, used)) return;
+  *want.hint = {};
+  used = span_fetch(want, to, spans);
+  if (!memory_.read_all(spans, used)) to->address = 0;
+}
+
+uint32_t StackWalker::fetch(const Want* wants, uint32_t count, More* more, Gil* after) noexcept {
+  Span spans[ProcessMemory::kMaxSpans];
+  unsigned char* end = copies_->own;
   uint32_t used = 0;
   uint32_t fetched = 0;
   for (; fetched < count && fetched < kMaxFetched; fetched++) {
     if (used + 5 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) break;
-    used += span_fetch(wants[fetched], &copies_->fetched[fetched], spans + used);
+    Fetched* to = &copies_->fetched[fetched];
+    to->own = end;
+    used += span_fetch(wants[fetched], to, spans + used);
+    end += to->total;
   }
-  unsigned char gil_bytes[kMaxGilBytes] = {};
+  bool has_more = used + more->count + 1 <= ProcessMemory::kMaxSpans;
+  unsigned char* more_own = end;
+  for (uint32_t i = 0; has_more && i < more->count; i++) {
+    spans[used++] = {more->spans[i].address, end, more->spans[i].bytes};
+    end += more->spans[i].bytes;
+  }
+  spans[used++] = {gil_address_, end, gil_bytes_};
   *after = {};
-  spans[used++] = {gil_address_, gil_bytes, gil_bytes_};
-  if (memory_.read_all(spans, used)) {
-    *after = gil_in(gil_bytes);
+  more->bytes = nullptr;
+  const unsigned char* seen = memory_.view(spans, used, copies_->own);
+  if (seen != nullptr) {
+    auto place_of = [&](const unsigned char* own) noexcept { return seen + (own - copies_->own); };
+    for (uint32_t i = 0; i < fetched; i++) {
+      copies_->fetched[i].bytes = place_of(copies_->fetched[i].own);
+    }
+    if (has_more) more->bytes = place_of(more_own);
+    *after = gil_in(place_of(end));
     return fetched;
   }
-  // An address of last time is gone: one by one, and without hints where they are wrong.
-  for (uint32_t i = 0; i < fetched; i++) {
-    Fetched* to = &copies_->fetched[i];
-    used = span_fetch(wants[i], to, spans);
-    if (memory_.read_all(spans, used)) continue;
-    *wants[i].hint = {};
-    used = span_fetch(wants[i], to, spans);
-    if (!memory_.read_all(spans, used)) to->address = 0;
-  }
+  for (uint32_t i = 0; i < fetched; i++) fetch_alone(wants[i], &copies_->fetched[i]);
   return fetched;
 }
 
-bool StackWalker::first_frame(Fetched* from, WalkHint* hint, uint64_t* frame) noexcept {
+bool StackWalker::first_frame(const Fetched& from, WalkHint* hint, uint64_t* frame) noexcept {
   Copies& copies = *copies_;
   copies.chunks = copies.strays = 0;
-  if (from->address == 0) return false;
-  copies.chunk = at(kThreadChunk) != 0 ? value_at<uint64_t>(from->thread, at(kThreadChunk)) : 0;
-  *frame = value_at<uint64_t>(from->thread, at(kThreadFrame));
+  if (from.address == 0) return false;
+  const unsigned char* thread = from.thread();
+  copies.chunk = at(kThreadChunk) != 0 ? value_at<uint64_t>(thread, at(kThreadChunk)) : 0;
+  *frame = value_at<uint64_t>(thread, at(kThreadFrame));
   bool has_cframe = python_.version >= 0x030b0000 && python_.version < 0x030d0000;
   if (!has_cframe || *frame == 0) return true;
   uint64_t cframe = *frame;
   uint32_t i = 0;
-  while (i < WalkHint::kCframes && from->cframe_address[i] != cframe) i++;
-  if (i == WalkHint::kCframes) {
-    late_ = true;
-    i = 0;
-    if (!memory_.read(cframe, from->cframe[0], sizeof(from->cframe[0]))) return false;
-    from->cframe_address[0] = cframe;
-    if (hint->cframe[0] != cframe) {
-      hint->cframe[1] = hint->cframe[0];
-      hint->cframe[0] = cframe;
-    }
+  while (i < WalkHint::kCframes && from.cframe_address[i] != cframe) i++;
+  if (i < WalkHint::kCframes) {
+    *frame = value_at<uint64_t>(from.bytes + from.cframe_at[i], at(kCframeCurrent));
+    return true;
   }
-  *frame = value_at<uint64_t>(from->cframe[i], at(kCframeCurrent));
+  late_ = true;
+  unsigned char bytes[kCframeBytes];
+  if (!memory_.read(cframe, bytes, kCframeBytes)) return false;
+  if (hint->cframe[0] != cframe) {
+    hint->cframe[1] = hint->cframe[0];
+    hint->cframe[0] = cframe;
+  }
+  *frame = value_at<uint64_t>(bytes, at(kCframeCurrent));
   return true;
 }
 
@@ -305,14 +342,16 @@ const unsigned char* StackWalker::frame_bytes(uint64_t address) noexcept {
     return address >= from && address - from + frame_bytes_ <= bytes;
   };
   if (is_in(fetched.chunk_from, fetched.chunk_bytes)) {
-    return fetched.chunk + (address - fetched.chunk_from);
+    return fetched.bytes + fetched.chunk_at + (address - fetched.chunk_from);
   }
   for (uint32_t i = 0; i < copies.chunks; i++) {
     Copies::Chunk& chunk = copies.chunk_copy[i];
     if (is_in(chunk.from, chunk.bytes)) return chunk.data + (address - chunk.from);
   }
   for (uint32_t i = 0; i < fetched.strays; i++) {
-    if (fetched.stray_address[i] == address) return fetched.stray[i];
+    if (fetched.stray_address[i] == address) {
+      return fetched.bytes + fetched.stray_at + i * frame_bytes_;
+    }
   }
   late_ = true;
   const unsigned char* bytes = copies.chunk != 0 ? copy_chunk(address) : nullptr;
@@ -387,7 +426,7 @@ bool StackWalker::walk(uint32_t leaf, uint32_t frames, WalkHint* hint, Chain* ch
   late_ = false;
   copies_->fetched_now = &copies_->fetched[frames];
   bool whole = copies_->fetched[frames].address != 0 &&
-               first_frame(&copies_->fetched[leaf], hint, &frame) && follow(frame, chain);
+               first_frame(copies_->fetched[leaf], hint, &frame) && follow(frame, chain);
   *late = late_;
   if (whole) {
     remember(*chain, hint);

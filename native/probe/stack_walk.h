@@ -91,14 +91,20 @@ class StackWalker {
   // All threads of all interpreters, at most `capacity`.
   ThreadList threads(ThreadRef* out, uint32_t capacity) noexcept;
 
-  // Copies for some walks at once what their hints say, one after the other in one system call, and
-  // then the lock. Returns for how many of them there was room.
+  // Copies for some walks at once what their hints say, one after the other in one system call,
+  // then what else is wanted, and then the lock. Returns for how many of the walks there was room.
   static constexpr uint32_t kMaxFetched = 8;
+  static constexpr uint32_t kMaxMoreBytes = 16 * 1024;
   struct Want {
     ThreadRef thread;
     WalkHint* hint;
   };
-  uint32_t fetch(const Want* wants, uint32_t count, Gil* after) noexcept;
+  struct More {
+    const Span* spans = nullptr;  // each behind the one before, at most kMaxMoreBytes
+    uint32_t count = 0;
+    const unsigned char* bytes = nullptr;  // where they are until the next fetch; null: not read
+  };
+  uint32_t fetch(const Want* wants, uint32_t count, More* more, Gil* after) noexcept;
 
   // A walk in the copies of the last fetch: from the leaf of one place through the frames of
   // another (of the same thread). What its hint did not cover is read now; `*late` says so. False:
@@ -117,7 +123,8 @@ class StackWalker {
   struct Copies;
   struct Fetched;
   uint32_t span_fetch(const Want& want, Fetched* to, Span* spans) const noexcept;
-  bool first_frame(Fetched* from, WalkHint* hint, uint64_t* frame) noexcept;
+  void fetch_alone(const Want& want, Fetched* to) noexcept;
+  bool first_frame(const Fetched& from, WalkHint* hint, uint64_t* frame) noexcept;
   const unsigned char* frame_bytes(uint64_t address) noexcept;
   const unsigned char* copy_chunk(uint64_t address) noexcept;
   const unsigned char* copy_stray(uint64_t address) noexcept;

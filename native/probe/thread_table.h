@@ -21,6 +21,7 @@ struct ThreadEntry {
   bool has_frames = false;  // else it runs no Python code
   ThreadState state = ThreadState::kUnknown;
   uint64_t state_pass = 0;  // in which the kernel was asked for it
+  uint32_t lock_waits = 0;  // how often in a row the answer was that it waits for the lock
   ThreadStateFile file;
   WalkHint hint = {};
 };

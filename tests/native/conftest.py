@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import zlib
@@ -60,7 +61,7 @@ class Mutant:
         compile = [compiler, "-std=c++17", "-O0", "-g", "-w", f"-I{NATIVE / 'tests'}", *flags]
         parts = []
         for name in [f"tests/{source}", *_needed(source)]:
-            is_changed = name == file or file.endswith(".h")
+            is_changed = file in _read_with(name)
             tree = self.folder if is_changed else NATIVE
             made = (self.folder if is_changed else self.kept) / _object(name, compile)
             if not made.exists():
@@ -69,6 +70,19 @@ class Mutant:
             parts.append(made)
         finish([compiler, "-pthread", *flags, *parts, "-o", self.folder / "mutant"])
         return self.folder / "mutant"
+
+
+def _read_with(name: str) -> set[str]:
+    """The file of native/ and all that it includes of it."""
+    seen: set[str] = set()
+    left = [name]
+    while left:
+        seen.add(name := left.pop())
+        for included in re.findall(r'#include "(.+)"', (NATIVE / name).read_text()):
+            found = included if (NATIVE / included).exists() else f"tests/{included}"
+            if found not in seen:
+                left.append(found)
+    return seen
 
 
 def _object(name: str, compile: Sequence[str]) -> str:
