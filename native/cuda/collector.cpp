@@ -40,7 +40,10 @@ Collector::Collector() noexcept
       methods_{{kTierPc, &pc_, Governor(settings_by_environment()), "PC sampling", "gpu/pc_duty",
                 "gpu/pc_overhead_ratio", "gpu/pc_overhead_low", "gpu/pc_overhead_high"},
                {kTierPm, &pm_, Governor(settings_by_environment()), "PM sampling", "gpu/pm_duty",
-                "gpu/pm_overhead_ratio", "gpu/pm_overhead_low", "gpu/pm_overhead_high"}} {
+                "gpu/pm_overhead_ratio", "gpu/pm_overhead_low", "gpu/pm_overhead_high"},
+               {kTierRange, &range_, Governor(settings_by_environment()), "range profiler",
+                "gpu/range_duty", "gpu/range_overhead_ratio", "gpu/range_overhead_low",
+                "gpu/range_overhead_high"}} {
   sem_init(&wake_, 0, 0);
   sem_init(&decode_, 0, 0);
   sem_init(&finished_, 0, 0);
@@ -321,6 +324,18 @@ void Collector::resource(uint32_t id, const ResourceData& data) noexcept {
   nodes_.put(node, origin);
 }
 
+// Each launch comes to the driver, also that of the runtime.
+void Collector::tell(DeviceSampler* sampler, uint32_t domain, uint32_t id,
+                     const CallbackData& call) noexcept {
+  sampler->note(call.context);
+  auto kind = static_cast<ActivityKind>(launches_.kind_of(domain, id));
+  bool is_graph = kind == ActivityKind::kGraph;
+  if (domain != kDriver || (kind != ActivityKind::kKernel && !is_graph)) return;
+  if (call.site != kEnter) return sampler->launched();
+  const char* name = call.symbol != nullptr ? call.symbol : "";
+  if (sampler->launches(call.context, is_graph ? nullptr : name)) sem_post(&wake_);
+}
+
 void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* data) noexcept {
   auto* self = static_cast<Collector*>(user);
   if (self->forked_.load(std::memory_order_relaxed) || data == nullptr) return;
@@ -329,7 +344,7 @@ void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* d
   const auto& call = *static_cast<const CallbackData*>(data);
   self->launches_.callback(domain, id, call);
   DeviceSampler* sampler = self->notes_contexts_.load(std::memory_order_relaxed);
-  if (__builtin_expect(sampler != nullptr, 0)) sampler->note(call.context);
+  if (__builtin_expect(sampler != nullptr, 0)) self->tell(sampler, domain, id, call);
   if (__builtin_expect(!self->finalize_.load(std::memory_order_relaxed), 1)) return;
   // Not while our threads are inside CUPTI, nor while its records are read: then the next call does
   // it.

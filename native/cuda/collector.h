@@ -19,6 +19,7 @@
 #include "cuda/launches.h"
 #include "cuda/pc_sampler.h"
 #include "cuda/pm_sampler.h"
+#include "cuda/range_profiler.h"
 #include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
@@ -86,6 +87,8 @@ class Collector {
   bool samples_next() const noexcept;
   bool ends_early() const noexcept;
   Governor& governor() noexcept { return is_sampling_ ? method_->governor : governor_; }
+  void tell(DeviceSampler* sampler, uint32_t domain, uint32_t id,
+            const CallbackData& call) noexcept;
   void context_ends(Context context) noexcept;
   WindowFacts facts(int64_t now_ns) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
@@ -104,7 +107,8 @@ class Collector {
   Governor governor_;
   PcSampler pc_;
   PmSampler pm_;
-  Method methods_[2];
+  RangeProfiler range_;
+  Method methods_[3];
   Method* method_ = nullptr;  // the one that is asked for
 
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;  // of CUPTI's state, below
@@ -152,7 +156,7 @@ class Collector {
   uint64_t random_ = 1;
   uint64_t shown_[32] = {};
   double told_[3] = {-1, -1, -1};  // tier; time with records, with launches
-  double told_sampling_[2] = {};   // by method
+  double told_sampling_[3] = {};   // by method
   char missing_[192] = {};
 };
 

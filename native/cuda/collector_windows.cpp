@@ -60,14 +60,19 @@ void Collector::set_sampling(uint32_t tier) noexcept {
   }
   method_ = wanted;
   if (method_ == nullptr) return;
-  if (is_alone()) set_records(false, false);
-  if (is_alone() && has_graphs_) library_.disable(kGraphTrace);
   method_->sampler->open(&library_, api_, &clock_);
+  if (is_alone() && library_.facts().cannot_toggle) {
+    method_->sampler->refuse(kNotCompatible);
+  } else if (is_alone()) {
+    set_records(false, false);
+    if (has_graphs_) library_.disable(kGraphTrace);
+  }
   notes_contexts_.store(method_->sampler, std::memory_order_release);
 }
 
 // Whether the method excludes device records, also those of graphs.
 bool Collector::is_alone() const noexcept {
+  if (method_->tier == kTierRange) return true;
   return method_->tier == kTierPc && !library_.facts().samples_beside;
 }
 
@@ -119,6 +124,7 @@ void Collector::turn(int64_t now_ns) noexcept {
 
 // Before CUPTI finds no buffer: less is collected, but all of it. Not where all was asked for.
 bool Collector::ends_early() const noexcept {
+  if (window_ == Window::kOn && is_sampling_ && method_->sampler->is_full()) return true;
   return window_ == Window::kOn && tier_ != kTierAll && pool_.is_low();
 }
 
@@ -280,7 +286,8 @@ void Collector::second(int64_t now_ns) noexcept {
   }
   PcCounts pc = pc_.counts();
   PmCounts pm = pm_.counts();
-  Result pc_refused = pc_.refused(), pm_refused = pm_.refused();
+  RangeCounts range = range_.counts();
+  Result pc_refused = pc_.refused(), pm_refused = pm_.refused(), range_refused = range_.refused();
   pthread_mutex_unlock(&lock_);
   const DecodeCounts& decoded = decoder_.counts();
   struct {
@@ -308,7 +315,13 @@ void Collector::second(int64_t now_ns) noexcept {
                    {"gpu/pm_samples", pm.samples},
                    {"gpu/pm_cut_windows", pm.cut_windows},
                    {"gpu/pm_lost", pm.lost},
-                   {"gpu/pm_refused", static_cast<uint64_t>(pm_refused)}};
+                   {"gpu/pm_refused", static_cast<uint64_t>(pm_refused)},
+                   {"gpu/range_samples", range.kernels},
+                   {"gpu/range_dropped", range.dropped},
+                   {"gpu/range_lost", range.lost},
+                   {"gpu/range_unnamed", range.unnamed},
+                   {"gpu/range_contexts_out", range.contexts_out},
+                   {"gpu/range_refused", static_cast<uint64_t>(range_refused)}};
   static_assert(sizeof(all) / sizeof(all[0]) <= sizeof(shown_) / sizeof(shown_[0]));
   uint32_t i = 0;
   for (const auto& one : all) {

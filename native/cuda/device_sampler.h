@@ -23,11 +23,17 @@ class DeviceSampler {
 
   // On the application's threads: this context launches work.
   void note(Context context) noexcept;
+  // It begins to launch this kernel, or with nullptr a graph; then it has. True: the window has all
+  // that it can take.
+  virtual bool launches(Context, const char*) noexcept { return false; }
+  virtual void launched() noexcept {}
+  virtual bool is_full() const noexcept { return false; }
   // It is about to end: what was sampled of it is written now.
   virtual void forget(Context context) noexcept;
   // It ends while it cannot be let go of: it is never touched again.
   void abandon(Context context) noexcept;
 
+  void refuse(Result result) noexcept { refused_ = result; }
   Result refused() const noexcept { return refused_; }
 
  protected:

@@ -30,6 +30,11 @@ class Launches {
   // Called by CUPTI on the application's threads.
   void callback(uint32_t domain, uint32_t id, const CallbackData& data) noexcept;
 
+  // What such a call starts; 0: it is none of ours.
+  uint8_t kind_of(uint32_t domain, uint32_t id) const noexcept {
+    return domain <= kRuntime && id < kMaxId ? kinds_[domain][id] : 0;
+  }
+
   // Of all threads since the start, from every kTimedOneIn-th launch.
   uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
   // Of those that launch a kernel: how many were timed, and how long their calls took.

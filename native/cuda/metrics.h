@@ -27,4 +27,18 @@ constexpr Metric kSampledMetrics[] = {
 constexpr uint32_t kSampledMetricCount = sizeof(kSampledMetrics) / sizeof(kSampledMetrics[0]);
 static_assert(kSampledMetricCount <= MetricSet::kMost);
 
+// Of one kernel. Bytes, nanoseconds, or percent of what the unit could do meanwhile.
+constexpr Metric kKernelMetrics[] = {
+    {"duration_ns", {"gpu__time_duration.sum", nullptr}},
+    {"tensor_active", {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", nullptr}},
+    {"dram_active", {"dram__throughput.avg.pct_of_peak_sustained_elapsed", nullptr}},
+    {"sm_active", {"sm__cycles_active.avg.pct_of_peak_sustained_elapsed", nullptr}},
+    {"sm_occupancy", {"sm__warps_active.avg.pct_of_peak_sustained_active", nullptr}},
+    {"dram_bytes", {"dram__bytes.sum", nullptr}},
+    {"l2_active", {"lts__t_sectors.avg.pct_of_peak_sustained_elapsed", nullptr}},
+    {"issue_active", {"sm__inst_executed.avg.pct_of_peak_sustained_elapsed", nullptr}},
+};
+constexpr uint32_t kKernelMetricCount = sizeof(kKernelMetrics) / sizeof(kKernelMetrics[0]);
+static_assert(kKernelMetricCount <= MetricSet::kMost);
+
 }  // namespace pilotlight::cupti

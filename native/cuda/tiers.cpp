@@ -19,7 +19,7 @@ uint32_t tier_by_name(const char* name) noexcept {
 }
 
 uint32_t width_of(uint32_t tier) noexcept {
-  constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4, 5, 6};
+  constexpr uint32_t kWidths[] = {0, 1, 2, 3, 0, 4, 5, 6, 7};
   return tier < sizeof(kWidths) / sizeof(kWidths[0]) ? kWidths[tier] : 0;
 }
 

@@ -25,7 +25,7 @@ uint8_t span_kind(uint8_t flags) noexcept {
 }
 
 uint8_t activity_kind(uint32_t kind) noexcept {
-  return kind <= static_cast<uint8_t>(ActivityKind::kPcSamples) ? static_cast<uint8_t>(kind) : 0;
+  return kind <= static_cast<uint8_t>(ActivityKind::kKernelMetric) ? static_cast<uint8_t>(kind) : 0;
 }
 
 }  // namespace
@@ -232,7 +232,7 @@ void Reader::activity(const RingProgress& ring, const RecordHeader& header, cons
   rows_.activities.push_back({ring.thread, header.id, activity.track, kind, header.flags, start,
                               duration, activity.correlation, activity.bytes, activity.stack,
                               activity.range, activity.detail});
-  if (kind == static_cast<uint8_t>(ActivityKind::kPcSamples)) return;  // took no time
+  if (kind >= static_cast<uint8_t>(ActivityKind::kPcSamples)) return;  // no work: took no time
   sums_.add(SumKind::kActivity, kind, header.id, start + duration, duration);
 }
 

@@ -64,6 +64,7 @@ enum Tier : uint32_t {
   kTierAll = 5,       // everything all the time, without a ceiling: for a short capture
   kTierPc = 6,        // T1, and every other window PC sampling instead of records
   kTierPm = 7,        // the same with PM sampling
+  kTierRange = 8,     // the range profiler instead of records
 };
 
 // The probe of this process: Python's if it is loaded, else a core of our own that is started now.

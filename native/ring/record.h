@@ -69,6 +69,9 @@ enum class ActivityKind : uint8_t {
   // range = why it stalled, detail = offset of the instruction with most of them, correlation =
   // CRC of its cubin.
   kPcSamples = 9,
+  // Not work either but a value of a kernel that ran in a window that begins then: range = what it
+  // is, detail = the bits of the number (a double), correlation = the same for all of this kernel.
+  kKernelMetric = 10,
 };
 
 // In the flags of an Activity: its detail is not of a graph but (ns from queued to submitted) << 32

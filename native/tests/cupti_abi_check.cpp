@@ -7,12 +7,14 @@
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
 #include <cupti_target.h>
 #endif
 
 #include "cuda/cupti_abi.h"
 #include "cuda/pc_sampling_abi.h"
 #include "cuda/pm_sampling_abi.h"
+#include "cuda/range_profiler_abi.h"
 
 namespace ours = pilotlight::cupti;
 
@@ -314,6 +316,58 @@ static_assert(sizeof(ours::PmSampleInfoParams) ==
 SAME(PmSampleInfoParams, index, CUpti_PmSampling_CounterData_GetSampleInfo_Params, sampleIndex);
 SAME(PmSampleInfoParams, start, CUpti_PmSampling_CounterData_GetSampleInfo_Params, startTimestamp);
 SAME(PmSampleInfoParams, end, CUpti_PmSampling_CounterData_GetSampleInfo_Params, endTimestamp);
+
+static_assert(ours::range_enable_bytes(CUPTI_API_VERSION) ==
+              CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE);
+SAME(RangeEnableParams, context, CUpti_RangeProfiler_Enable_Params, ctx);
+SAME(RangeEnableParams, profiler, CUpti_RangeProfiler_Enable_Params, pRangeProfilerObject);
+static_assert(sizeof(ours::RangeParams) == CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE);
+static_assert(sizeof(ours::RangeParams) == CUpti_RangeProfiler_Start_Params_STRUCT_SIZE);
+static_assert(ours::kRangeConfigureBytes == CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE);
+SAME(RangeConfigureParams, config_bytes, CUpti_RangeProfiler_SetConfig_Params, configSize);
+SAME(RangeConfigureParams, config, CUpti_RangeProfiler_SetConfig_Params, pConfig);
+SAME(RangeConfigureParams, image_bytes, CUpti_RangeProfiler_SetConfig_Params, counterDataImageSize);
+SAME(RangeConfigureParams, image, CUpti_RangeProfiler_SetConfig_Params, pCounterDataImage);
+SAME(RangeConfigureParams, range, CUpti_RangeProfiler_SetConfig_Params, range);
+SAME(RangeConfigureParams, replay, CUpti_RangeProfiler_SetConfig_Params, replayMode);
+SAME(RangeConfigureParams, most_ranges, CUpti_RangeProfiler_SetConfig_Params, maxRangesPerPass);
+SAME(RangeConfigureParams, nesting_levels, CUpti_RangeProfiler_SetConfig_Params, numNestingLevels);
+SAME(RangeConfigureParams, least_nesting_level, CUpti_RangeProfiler_SetConfig_Params,
+     minNestingLevel);
+SAME(RangeConfigureParams, pass, CUpti_RangeProfiler_SetConfig_Params, passIndex);
+SAME(RangeConfigureParams, target_nesting_level, CUpti_RangeProfiler_SetConfig_Params,
+     targetNestingLevel);
+static_assert(int(ours::RangeMode::kEachKernel) == CUPTI_AutoRange);
+static_assert(int(ours::ReplayMode::kKernel) == CUPTI_KernelReplay);
+static_assert(ours::kRangeStopBytes == CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE);
+SAME(RangeStopParams, is_complete, CUpti_RangeProfiler_Stop_Params, isAllPassSubmitted);
+static_assert(sizeof(ours::RangeDecodeParams) == CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE);
+SAME(RangeDecodeParams, dropped, CUpti_RangeProfiler_DecodeData_Params, numOfRangeDropped);
+static_assert(sizeof(ours::RangeImageSizeParams) ==
+              CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE);
+SAME(RangeImageSizeParams, names, CUpti_RangeProfiler_GetCounterDataSize_Params, pMetricNames);
+SAME(RangeImageSizeParams, count, CUpti_RangeProfiler_GetCounterDataSize_Params, numMetrics);
+SAME(RangeImageSizeParams, most_ranges, CUpti_RangeProfiler_GetCounterDataSize_Params,
+     maxNumOfRanges);
+SAME(RangeImageSizeParams, most_nodes, CUpti_RangeProfiler_GetCounterDataSize_Params,
+     maxNumRangeTreeNodes);
+SAME(RangeImageSizeParams, bytes, CUpti_RangeProfiler_GetCounterDataSize_Params, counterDataSize);
+static_assert(sizeof(ours::RangeImageInitializeParams) ==
+              CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE);
+SAME(RangeImageInitializeParams, image, CUpti_RangeProfiler_CounterDataImage_Initialize_Params,
+     pCounterData);
+static_assert(sizeof(ours::RangeImageInfoParams) ==
+              CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE);
+SAME(RangeImageInfoParams, total, CUpti_RangeProfiler_GetCounterDataInfo_Params, numTotalRanges);
+static_assert(ours::context_availability_bytes(CUPTI_API_VERSION) ==
+              CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE);
+SAME(ContextAvailabilityParams, context, CUpti_Profiler_GetCounterAvailability_Params, ctx);
+SAME(ContextAvailabilityParams, bytes, CUpti_Profiler_GetCounterAvailability_Params,
+     counterAvailabilityImageSize);
+#if CUPTI_API_VERSION >= 130100
+SAME(ContextAvailabilityParams, with_device_counters, CUpti_Profiler_GetCounterAvailability_Params,
+     bAllowDeviceLevelCounters);
+#endif
 #endif
 #if CUPTI_API_VERSION >= 130000
 static_assert(int(ours::kInvalidChip) == CUPTI_ERROR_INVALID_CHIP_NAME);

@@ -13,12 +13,18 @@ int main(int count, char** words) {
     fprintf(stderr, "%s\n", why != nullptr ? why : "this libcupti has no Profiler Host API");
     return 1;
   }
-  for (int i = 1; i < count; i++) {
-    Result result = metrics.open(ProfilerType::kPmSampling, words[i], nullptr, kSampledMetrics,
-                                 kSampledMetricCount);
-    printf("%s %d", words[i], result);
+  auto tell = [&](const char* way, const char* chip, Result result) {
+    printf("%s %s %d", way, chip, result);
     for (uint32_t j = 0; j < metrics.count(); j++) printf(" %s", metrics.label(j));
     printf("\n");
     metrics.close();
+  };
+  for (int i = 1; i < count; i++) {
+    const char* chip = words[i];
+    tell("pm", chip,
+         metrics.open(ProfilerType::kPmSampling, chip, nullptr, kSampledMetrics,
+                      kSampledMetricCount));
+    tell("range", chip,
+         metrics.open(ProfilerType::kRange, chip, nullptr, kKernelMetrics, kKernelMetricCount));
   }
 }

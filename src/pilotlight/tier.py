@@ -18,6 +18,7 @@ class Tier(IntEnum):
     ALL = 5
     PC = 6  # records, and PC sampling in every other window
     PM = 7  # the same with PM sampling
+    RANGE = 8  # the range profiler instead of records
 
 
 # What a client may ask for, from narrow to wide. All of them stay within the job's ceiling.
@@ -27,9 +28,10 @@ ASKED = {
     "nodes": Tier.NODES,
     "pc": Tier.PC,
     "pm": Tier.PM,
+    "range": Tier.RANGE,
 }
 # By hardware sampling; each says how much under its own name.
-SAMPLING = (Tier.PC, Tier.PM)
+SAMPLING = (Tier.PC, Tier.PM, Tier.RANGE)
 _NAMES = {tier: tier.name.lower() for tier in Tier} | {Tier.DEFAULT: "records"}
 
 
@@ -47,7 +49,7 @@ class Sampling:
 
     method: str  # of ASKED
     ratio: float
-    samples: int
+    samples: int  # of the range profiler: kernels
     dropped: int  # for lack of room; of PM sampling: windows that were cut
     refused: int  # by CUPTI, with this number; 0: it is not
 
@@ -97,7 +99,7 @@ def coverage_of(
 
 def _sampling_of(tier: Tier, counters: Mapping[str, float]) -> Sampling:
     method = tier.name.lower()
-    dropped = "pc_dropped" if tier == Tier.PC else f"{method}_cut_windows"
+    dropped = "pm_cut_windows" if tier == Tier.PM else f"{method}_dropped"
     return Sampling(
         method=method,
         ratio=counters.get(f"{method}_duty", 0.0),

@@ -13,6 +13,7 @@ from tests.gpu.wheels import libraries
 NATIVE = Path(__file__).parents[2] / "native"
 _TELLING = {"sm_active", "tensor_active", "dram_active", "sm_occupancy", "issue_active"}
 _MEMORY = {"dram_read", "dram_write"}
+_OF_KERNELS = {"duration_ns", "tensor_active", "dram_active", "sm_occupancy", "dram_bytes"}
 _LINKS = {"nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"}
 
 
@@ -44,12 +45,13 @@ def test_each_chip_has_what_tells_most_of_it_in_one_pass(check: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    found = {chip: set(labels) for chip, result, *labels in lines if result == "0"}
+    found = {(way, chip): set(labels) for way, chip, result, *labels in lines if result == "0"}
     for chip in ("GA100", "GA102", "AD102", "GH100", "GB100"):
-        assert found[chip] >= _TELLING | _MEMORY, chip
+        assert found["pm", chip] >= _TELLING | _MEMORY, chip
+        assert found["range", chip] >= _OF_KERNELS, chip
     for chip in ("GA100", "GH100", "GB100"):
-        assert found[chip] >= _LINKS, chip
+        assert found["pm", chip] >= _LINKS, chip
     # Older: it has no such counter of its tensor units, and too little room for its memory.
-    assert "sm_active" in found["TU102"] and "tensor_active" not in found["TU102"]
+    assert "sm_active" in found["pm", "TU102"] and "tensor_active" not in found["pm", "TU102"]
     # What it does not know it refuses: CUPTI_ERROR_INVALID_CHIP_NAME, by our name for it.
-    assert lines[-1] == ["GX900", "46"]
+    assert lines[-2:] == [["pm", "GX900", "46"], ["range", "GX900", "46"]]

@@ -463,6 +463,7 @@ void on_device_work(const Work* work) {
   if (work->kind == gpu_sim::kKernel) {
     gpu_sim::pc_sampling_sees(*work);
     gpu_sim::pm_sampling_sees(*work);
+    gpu_sim::range_profiler_sees(*work);
   }
   static std::atomic<uint64_t> kernels{0};
   if (work->kind != gpu_sim::kKernel || !has_trap("overhead") || ++kernels % 100 != 0) return;
@@ -493,7 +494,9 @@ void on_resource(uint32_t id, void* context) {
     Calling calling(kResource);
     client.callback(client.user, abi::kResource, id, &data);
   }
-  if (id == abi::kContextDestroyStarting) gpu_sim::pc_sampling_context_ends(context);
+  if (id != abi::kContextDestroyStarting) return;
+  gpu_sim::pc_sampling_context_ends(context);
+  gpu_sim::range_profiler_context_ends(context);
 }
 
 bool in_callback() { return inside != kNowhere; }

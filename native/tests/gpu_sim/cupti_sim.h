@@ -23,4 +23,8 @@ void pc_sampling_context_ends(void* context);
 // Of PM sampling.
 void pm_sampling_sees(const Work& kernel);
 
+// Of the range profiler.
+void range_profiler_sees(const Work& kernel);
+void range_profiler_context_ends(void* context);
+
 }  // namespace gpu_sim

@@ -56,7 +56,9 @@ bool is_known(const Host& host, const std::string& name) {
   if (is(name, "sm__pipe_tensor_cycles_active_realtime")) return samples && host.chip != "TU102";
   if (is(name, "sm__pipe_tensor_cycles_active")) return !samples;
   if (is(name, "dram__read_throughput") || is(name, "dram__write_throughput")) return samples;
-  if (name == "gpu__time_duration.sum") return !samples;
+  if (name == "gpu__time_duration.sum" || name == "dram__bytes.sum") return !samples;
+  if (name == "sm__warps_active.avg.pct_of_peak_sustained_active") return !samples;
+  if (is(name, "sm__inst_executed") || is(name, "lts__t_sectors")) return !samples;
   if (name.rfind("nvl", 0) == 0) return samples && host.chip != "AD102";
   if (name.rfind("pcie__", 0) == 0) return samples && host.chip != "GB100";
   return false;
@@ -67,6 +69,7 @@ uint64_t passes_of(const Host& host) {
   for (const std::string& name : host.metrics) {
     bool is_second = host.type == ProfilerType::kPmSampling && host.metrics.size() > 1 &&
                      is(name, "sm__warps_active");
+    is_second = is_second || (host.metrics.size() > 1 && is(name, "sm__inst_executed"));
     if (is_second || (host.chip == "TU102" && is(name, "dram__throughput"))) passes = 2;
   }
   return passes;
@@ -76,6 +79,7 @@ double value_of(const std::string& name, const gpu_sim::ImageEntry& entry) {
   const gpu_sim::Units& units = entry.units;
   if (name == "gpu__time_duration.sum") return double(entry.end_ns - entry.start_ns);
   if (name.find("tensor") != std::string::npos) return 80 * units.tensor;
+  if (name == "dram__bytes.sum") return 1e6 * units.memory;
   if (name.rfind("dram__", 0) == 0) return 90 * units.memory;
   if (name.rfind("nvl", 0) == 0 || name.rfind("pcie__", 0) == 0) return 1e9 * units.busy;
   if (name.rfind("sm__cycles", 0) == 0 || name.rfind("gr__", 0) == 0) return 100 * units.busy;

@@ -47,6 +47,7 @@ class Capture:
         "pilotlight capture my-job --gpu nodes --seconds 10    more of its GPUs, in its recording",
         "pilotlight capture my-job --gpu pc --seconds 30    why its kernels stall",
         "pilotlight capture my-job --gpu pm --seconds 10    how busy the units of its GPUs are",
+        "pilotlight capture my-job --gpu range --seconds 10    what each kernel asks of them",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -66,8 +67,8 @@ class Capture:
             "--gpu",
             choices=GPU_KINDS,
             help="no trace, but for --seconds more of the GPUs in the job's recording: launches, "
-            "records, nodes of graphs; pc (why kernels stall) and pm (how busy the units are) "
-            "need permission; range is checked, but not there yet",
+            "records, nodes of graphs; pc (why kernels stall), pm (how busy the units are) and "
+            "range (what each kernel asks of them) need permission",
         )
         parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="a new folder")
         parser.add_argument(

@@ -19,10 +19,10 @@ from pilotlight.tier import ASKED
 
 if TYPE_CHECKING:
     from pilotlight.report.hardware import UnitUse
+    from pilotlight.report.kernel_use import KernelUse
     from pilotlight.report.stalls import FunctionStalls
 
-KINDS = (*ASKED, *(name for name in METHODS if name not in ASKED))
-
+KINDS = tuple(ASKED)
 
 _SECONDS = 10.0
 
@@ -33,6 +33,7 @@ class _Sampled:
 
     stalls: tuple[FunctionStalls, ...] = ()
     hardware: tuple[UnitUse, ...] = ()
+    kernels: tuple[KernelUse, ...] = ()
 
 
 def capture_gpu(target: str, kind: str, seconds: float | None, as_json: bool) -> int:
@@ -57,7 +58,7 @@ def capture_gpu(target: str, kind: str, seconds: float | None, as_json: bool) ->
     else:
         _print(sampled, rows)
         print("\n".join([*_lines(rows, kind), f"see it with `pilotlight report {folder}`"]))
-    is_there = bool(sampled.stalls or sampled.hardware)
+    is_there = bool(sampled.stalls or sampled.hardware or sampled.kernels)
     return 0 if rows and (kind not in METHODS or is_there) else 1
 
 
@@ -73,16 +74,19 @@ def _check_not_refused(method: Method, rows: Sequence[Mapping[str, Any]]) -> Non
 def _sampled(method: Method, folder: str, since_ns: int) -> _Sampled:
     from pilotlight.recording.recording import Recording
     from pilotlight.report.hardware import units_of
+    from pilotlight.report.kernel_use import kernels_of
     from pilotlight.report.stalls import stalls_of
 
     recording = Recording.open(Path(folder))
     if method.result == "stalls":
         return _Sampled(stalls=stalls_of(recording, since_ns))
+    if method.result == "kernels":
+        return _Sampled(kernels=kernels_of(recording, since_ns))
     return _Sampled(hardware=units_of(recording, since_ns))
 
 
 def _print(sampled: _Sampled, rows: Sequence[Mapping[str, Any]]) -> None:
-    from pilotlight.report.gpu_tables import print_hardware, print_stalls
+    from pilotlight.report.gpu_tables import print_hardware, print_kernels, print_stalls
 
     ranks = {row["process"]: row["rank"] for row in rows}
     pids = {row["process"]: f"pid {row['pid']}" for row in rows}
@@ -93,6 +97,7 @@ def _print(sampled: _Sampled, rows: Sequence[Mapping[str, Any]]) -> None:
 
     print_stalls(sampled.stalls, console())
     print_hardware(sampled.hardware, label, console())
+    print_kernels(sampled.kernels, console())
 
 
 def _processes(status: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
@@ -119,11 +124,6 @@ def check_allowed(method: Method, processes: Sequence[Mapping[str, Any]]) -> Non
         if missing:
             reasons = "; ".join(f"{one.what} -> {one.fix}" for one in missing)
             raise PilotlightError(f"{method.title} of process {pid} is refused: {reasons}")
-    if method.name not in ASKED:
-        raise PilotlightError(
-            f"{method.title} would be allowed here, but this version of pilotlight cannot do it "
-            "yet; --gpu pc and --gpu pm can"
-        )
 
 
 def loaded_cupti(pid: int) -> str | None:

@@ -11,7 +11,7 @@ from pilotlight.export.stacks import thread_label
 from pilotlight.export.timeline import Slice, nested_lanes
 from pilotlight.recording.columns import Columns
 from pilotlight.recording.recording import Recording
-from pilotlight.recording.schema import ActivityKind
+from pilotlight.recording.schema import NO_WORK
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def gpu_tracks(recording: Recording) -> Iterator[WorkTrack]:
 
 def _streams(recording: Recording) -> Iterator[WorkTrack]:
     activities = recording.detail("activities")
-    activities = activities.where(activities["kind"] != ActivityKind.PC_SAMPLES)
+    activities = activities.where(~np.isin(activities["kind"], NO_WORK))
     titles = _titles(recording)
     for process, mine in _by(activities, "process"):
         for track, rows in _by(mine, "track"):

@@ -135,6 +135,11 @@ class ActivityKind(IntEnum):
     ALLOCATION = 7
     FREE = 8
     PC_SAMPLES = 9  # no work: docs/gpu.md
+    KERNEL_METRIC = 10  # the same
+
+
+# What hardware was sampled for: no work of a device.
+NO_WORK = (ActivityKind.PC_SAMPLES, ActivityKind.KERNEL_METRIC)
 
 
 class TrackKind(IntEnum):

@@ -12,6 +12,7 @@ from rich.text import Text
 from pilotlight.report import units
 from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu
 from pilotlight.report.hardware import RATE_SUFFIX, WORDS, UnitUse
+from pilotlight.report.kernel_use import KernelUse
 from pilotlight.report.stalls import FunctionStalls, described
 from pilotlight.report.titled import titled
 
@@ -26,6 +27,7 @@ def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) 
     _print_work(gpu, console)
     print_stalls(gpu.stalls, console)
     print_hardware(gpu.hardware, label, console)
+    print_kernels(gpu.kernels, console)
     table = _table("GPU", ("rank", "gpu", "busy", "seen", "launches", "costs", "of it launches"))
     for one in gpu.processes[:_PROCESSES]:
         _add(
@@ -104,6 +106,28 @@ def print_hardware(
     _print(table, console)
     if len(units_used) > _UNITS:
         console.print(Text(f"and {len(units_used) - _UNITS} more, see --json", style="dim"))
+    console.print()
+
+
+def print_kernels(kernels: Sequence[KernelUse], console: Console) -> None:
+    if not kernels:
+        return
+    shown = {"tensor": "tensor_active", "memory": "dram_active", "warps": "sm_occupancy"}
+    title = "Kernels by hardware metrics (range profiler, one kernel at a time)"
+    table = _table(title, ("time", "runs", "mean", *shown, "kernel"), wide=1)
+    for one in kernels[:_ROWS]:
+        values = (one.means.get(name) for name in shown.values())
+        _add(
+            table,
+            units.share(one.ratio),
+            units.count(one.runs),
+            units.duration(one.mean_ns),
+            *(units.share(value / 100) if value is not None else "" for value in values),
+            one.kernel,
+        )
+    _print(table, console)
+    if len(kernels) > _ROWS:
+        console.print(Text(f"and {len(kernels) - _ROWS} more, see --json", style="dim"))
     console.print()
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from pilotlight.recording.columns import Array, Columns
 from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, Kept, gpu_windows, weights
 from pilotlight.recording.recording import Recording
-from pilotlight.recording.schema import ActivityKind, MarkKind
+from pilotlight.recording.schema import NO_WORK, ActivityKind, MarkKind
 from pilotlight.report.hardware import HARDWARE_LISTED, PREFIX, UnitUse, units_of
 from pilotlight.report.intervals import merge, overlap
+from pilotlight.report.kernel_use import KERNELS_LISTED, KernelUse, kernels_of
 from pilotlight.report.stalls import STALLS_LISTED, FunctionStalls, stalls_of
 
 WORK_LISTED = 500
@@ -37,6 +38,10 @@ LOSSES = {
     "gpu/pc_dropped": "PC samples for which the device had no room",
     "gpu/pc_lost": "PC samples that found no room in the ring",
     "gpu/pc_contexts_out": "contexts without PC samples, beside another of their GPU",
+    "gpu/range_dropped": "kernels for whose hardware metrics CUPTI had no room",
+    "gpu/range_lost": "kernels whose hardware metrics could not be read, or found no room",
+    "gpu/range_unnamed": "kernels with hardware metrics, but which kernel it was is not known",
+    "gpu/range_contexts_out": "contexts without hardware metrics of kernels, too many",
     "gpu/pm_cut_windows": "windows of PM samples cut short, the device had no room for more",
     "gpu/pm_lost": "PM samples that could not be read, or found no room in the ring",
 }
@@ -91,11 +96,12 @@ class GpuWork:
     work_left_out: int
     stalls: tuple[FunctionStalls, ...]  # by PC samples; the most sampled
     hardware: tuple[UnitUse, ...]  # by PM samples
+    kernels: tuple[KernelUse, ...]  # by the range profiler; those that took longest
 
 
 def gpu_work_of(recording: Recording) -> GpuWork:
     activities, launches = recording.detail("activities"), recording.detail("launches")
-    activities = activities.where(activities["kind"] != ActivityKind.PC_SAMPLES)
+    activities = activities.where(~np.isin(activities["kind"], NO_WORK))
     windows = {one.process: one for one in gpu_windows(recording)}
     missing = _missing(recording)
     # Where launches were lost, they do not tell the share of the windows.
@@ -130,6 +136,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         work_left_out=max(0, len(work) - WORK_LISTED),
         stalls=stalls_of(recording)[:STALLS_LISTED],
         hardware=units_of(recording)[:HARDWARE_LISTED],
+        kernels=kernels_of(recording)[:KERNELS_LISTED],
     )
 
 
