@@ -1,83 +1,37 @@
 """What the default adapters cost a step of PyTorch and JAX, and what they add to an import.
 
-One process trains in turns of about 100 ms, with everything on and with everything off, in an
-order that is drawn anew for every round. On is what `pilotlight run` gives: stacks at 100 Hz,
-steps, phases, modules, collectives. Off is a paused probe with the adapter taken out: the framework
-as it came. Each turn says the CPU time of all threads of the process, the probe's own included, and
-that of the thread that trains, which has the adapter's share alone. torch.profiler takes its turns
-in the same run, without its post-processing.
+On is what `pilotlight run` gives: stacks at 100 Hz, steps, phases, modules, collectives. Off is a
+process without any of it. Both, and a second that is off, take turns of a few steps: players.py.
+Each turn says the CPU time of all threads of a process, the probe's own included, and that of the
+thread that trains, which has the adapter's share alone. torch.profiler plays with one that is off,
+without its post-processing.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import random
-import statistics
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-from bars import Bar, at_most, median_ratio, report
+from bars import Bar, at_most, report
+from players import Player, interval, play, ratio, total_ratio
 from startup import added_ms
 
 import capture
 from overhead import agent, environment
 
-# The program says work() and, if it has a profiler to compare with, profiled().
-TURNS = """
-import contextlib, json, os, random, sys, time
-random.seed(0)  # the same for all ranks
-from pilotlight.client import Client
-from pilotlight.probe.adapters import adapter
-client, job = Client(), os.environ["PILOTLIGHT_JOB"]
-def control(action):
-    client.ask("control", job=job, action=action)
-    time.sleep(0.03)
-def on():
-    install(adapter(NAME), FRAMEWORK)
-    control("resume")
-def off():
-    adapter(NAME).remove()
-    control("pause")
-def turn(context=contextlib.nullcontext):
-    with context():
-        start, alone = time.process_time(), time.thread_time()
-        work()
-        return time.process_time() - start, time.thread_time() - alone
-off(); work(); on(); work()
-pairs = {"on": [], "off": [], "again": [], "profiled": [], "on alone": [], "off alone": []}
-for pair in range(int(sys.argv[1])):
-    order = [(on, "on"), (off, "off"), (off, "again")]
-    random.shuffle(order)
-    for switch, name in order:
-        switch()
-        # Python finds its short cuts again after a patch; a job is patched once.
-        warm()
-        whole, alone = turn()
-        pairs[name].append(whole)
-        if name != "again":
-            pairs[f"{name} alone"].append(alone)
-    if PROFILED is not None and pair % 4 == 0:
-        off()
-        pairs["profiled"].append(turn(PROFILED)[0])
-assert not adapter(NAME).faults, adapter(NAME).last_fault
-print(json.dumps(pairs))
-"""
-
 TORCH = """
 import torch
-from pilotlight.probe.torch import install
-NAME, FRAMEWORK, PROFILED = "torch", torch, None
 torch.set_num_threads(1)
 torch.manual_seed(0)
 def network():
     return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
-data = torch.utils.data.TensorDataset(torch.randn(32 * 200, 64), torch.randint(0, 10, (32 * 200,)))
+data = torch.utils.data.TensorDataset(torch.randn(32 * 50, 64), torch.randint(0, 10, (32 * 50,)))
+batches = [(data[i * 32:(i + 1) * 32]) for i in range(50)]
 cost = torch.nn.CrossEntropyLoss()
-def epoch(model, optimizer, batches):
+def epoch(batches):
     for x, y in batches:
         optimizer.zero_grad()
         cost(model(x), y).backward()
@@ -89,15 +43,25 @@ MLP = (
     + """
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-batches = [(data[i * 32:(i + 1) * 32]) for i in range(50)]
-def warm(): epoch(model, optimizer, batches)
-def work(): epoch(model, optimizer, 5 * batches)
-def PROFILED():
-    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+epoch(10 * batches)
+def warm(): epoch(batches[:2])
+def work(): epoch(batches[:5])
 """
 )
 
-# Four ranks on one machine; all take their turns together, each says its own CPU time.
+PROFILED = (
+    MLP
+    + """
+profiler = None
+def warm():
+    global profiler
+    if profiler is not None: profiler.stop()
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profiler.start()
+    epoch(batches[:2])
+"""
+)
+
 DDP = (
     TORCH
     + """
@@ -105,62 +69,32 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 model = torch.nn.parallel.DistributedDataParallel(network())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-batches = [(data[i * 32:(i + 1) * 32]) for i in range(20)]
-def work():
-    dist.barrier()
-    epoch(model, optimizer, batches)
-warm = work
+epoch(4 * batches)
+def warm(): epoch(batches[:2])
+def work(): epoch(batches[:5])
 """
 )
 
 JAX = """
 import jax
 import jax.numpy as jnp
-from pilotlight.probe.jax import install
-NAME, FRAMEWORK, PROFILED = "jax", jax, None
 def loss(w, x, y):
     hidden = jnp.maximum(x @ w[0], 0)
     return ((hidden @ w[1] - y) ** 2).mean()
 key = jax.random.PRNGKey(0)
 w = [jax.random.normal(key, (64, 256)), jax.random.normal(key, (256, 10))]
 x, y = jax.random.normal(key, (256, 64)), jnp.zeros((256, 10))
+@jax.jit
 def update(w, x, y):
     return [a - 1e-4 * g for a, g in zip(w, jax.grad(loss)(w, x, y))]
-# Made while the adapter is out, and again while it is in: a jitted function keeps what made it.
-from pilotlight.probe.adapters import adapter
-adapter("jax").remove()
-plain = jax.jit(update)
-install(adapter("jax"), jax)
-watched = jax.jit(update)
-def work(steps=600):
+def steps(count):
     global w
-    step = watched if hasattr(jax.jit, "__pilotlight__") else plain
-    for _ in range(steps): w = step(w, x, y)
+    for _ in range(count): w = update(w, x, y)
     jax.block_until_ready(w)
-def warm(): work(100)
+steps(600)
+def warm(): steps(4)
+def work(): steps(12)
 """
-
-
-def turns(
-    program: str, env: dict[str, str], pairs: int, launcher: list[str]
-) -> dict[str, list[float]]:
-    """The turns of one process, or of all ranks added up turn by turn."""
-    with tempfile.TemporaryDirectory(prefix="pl-") as folder:
-        script = Path(folder, "turns.py")
-        script.write_text(program + TURNS)
-        done = subprocess.run(
-            [*launcher, str(script), str(pairs)],
-            env=env,
-            capture_output=True,
-            text=True,
-        )
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not said:
-        raise SystemExit(f"the program failed:\n{done.stderr[-2000:]}")
-    return {
-        key: [sum(values) for values in zip(*(each[key] for each in said), strict=True)]
-        for key in said[0]
-    }
 
 
 def has(module: str) -> bool:
@@ -168,44 +102,49 @@ def has(module: str) -> bool:
     return subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def interval(numerators: list[float], denominators: list[float]) -> str:
-    """The median of the ratios, and between which it lies in 95 of 100 draws from them."""
-    ratios = [a / b for a, b in zip(numerators, denominators, strict=True)]
-    draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(1000))
-    return f"{statistics.median(ratios):.4f} ({medians[25]:.4f} to {medians[975]:.4f})"
+def cost(name: str, program: str, off: dict[str, str], rounds: int, ranks: int = 1) -> float:
+    on = {**off, "PILOTLIGHT": "1", "PILOTLIGHT_JOB": "bench"}
+    players = [Player("on", program, on), Player("off", program, off),
+               Player("again", program, off)]  # fmt: skip
+    turns = play(players, _launcher(ranks), ranks, 4, rounds // 4)
+    for by in (ratio, total_ratio):
+        print(f"{name}, {by.__doc__}")
+        for what, a, b in (
+            ("on / both off", turns.whole["on"], _mean(turns.whole)),
+            ("off / off", turns.whole["again"], turns.whole["off"]),
+            ("on / both off, the training thread", turns.alone["on"], _mean(turns.alone)),
+        ):
+            print(f"  {what}: {interval(by, a, b)}", flush=True)
+    return ratio(turns.whole["on"], _mean(turns.whole))
 
 
-def said(name: str, times: dict[str, list[float]]) -> float:
-    ratio = median_ratio(times["on"], times["off"])
-    shown = {"on / off": ("on", "off"), "off / off": ("again", "off"),
-             "on / off, the training thread": ("on alone", "off alone")}  # fmt: skip
-    print(f"{name}: ", end="")
-    print(
-        "; ".join(f"{what} {interval(times[a], times[b])}" for what, (a, b) in shown.items()),
-        end="",
-    )
-    if times["profiled"]:
-        some = times["off"][::4]
-        print(f"; torch.profiler / off {median_ratio(times['profiled'], some):.3f}", end="")
-    print(flush=True)
-    return ratio
+def _mean(turns: dict[str, list[int]]) -> list[float]:
+    """Of the two that are off: where a process lies in memory makes a difference of its own."""
+    return [(a + b) / 2 for a, b in zip(turns["off"], turns["again"], strict=True)]
 
 
-def bars(pairs: int) -> list[Bar]:
-    one = [sys.executable]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
-                "--nproc-per-node=4"]  # fmt: skip
+def _launcher(ranks: int) -> list[str]:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    return [sys.executable] if ranks == 1 else [sys.executable, *torchrun]
+
+
+def profiler(off: dict[str, str]) -> None:
+    players = [Player("profiled", PROFILED, off), Player("off", MLP, off)]
+    turns = play(players, _launcher(1), 1, 1, 60)
+    print(f"torch.profiler / off {interval(ratio, turns.whole['profiled'], turns.whole['off'])}")
+
+
+def bars(rounds: int) -> list[Bar]:
     mlp = ddp = jax = None
     with tempfile.TemporaryDirectory(prefix="pl-") as folder:
         env = environment(folder)
-        job = {**env, "PILOTLIGHT": "1", "PILOTLIGHT_JOB": "bench"}
         with agent(env):
             if has("torch"):
-                mlp = said("PyTorch MLP", turns(MLP, job, pairs, one))
-                ddp = said("PyTorch DDP, 4 ranks", turns(DDP, job, pairs // 3, torchrun))
+                mlp = cost("PyTorch MLP", MLP, env, rounds)
+                profiler(env)
+                ddp = cost("PyTorch DDP, 4 ranks", DDP, env, rounds // 3, ranks=4)
             if has("jax"):
-                jax = said("JAX", turns(JAX, job, pairs, one))
+                jax = cost("JAX", JAX, env, rounds)
     return [
         at_most("CPU time of a small-op PyTorch step, on / off", mlp, 1.01),
         at_most("CPU time of a 4-rank gloo DDP step, on / off", ddp, 1.01),
@@ -217,10 +156,10 @@ def bars(pairs: int) -> list[Bar]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=2400)
     args = parser.parse_args()
     os.environ.pop("PILOTLIGHT", None)
-    found = [*bars(args.pairs), *capture.bars(repeats=3)]
+    found = [*bars(args.rounds), *capture.bars(repeats=3)]
     return report("frameworks", found, as_json=args.json)
 
 

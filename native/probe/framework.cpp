@@ -115,7 +115,6 @@ PyObject* call_around(PyObject* self, PyObject* const* args, size_t count, PyObj
 // record_function.__enter__ and __exit__: the framework's own labels are told as phases already.
 uint32_t annotation_name(PyObject* annotation) noexcept {
   if (!Probe::get().collecting()) return 0;
-  KeptError kept;
   PyObject* name = PyObject_GetAttr(annotation, name_text);
   uint32_t id = 0;
   if (name != nullptr && PyUnicode_Check(name)) {
@@ -124,19 +123,38 @@ uint32_t annotation_name(PyObject* annotation) noexcept {
         text.substr(0, 10) == "Optimizer." || text.substr(0, 21) == "enumerate(DataLoader)";
     if (!is_own) id = name_id(name);
   }
+  if (name == nullptr) PyErr_Clear();
   Py_XDECREF(name);
-  PyErr_Clear();
   return id;
+}
+
+// Kept from enter to exit, so that the name is looked for once.
+void annotation_begins(PyObject* annotation, uint32_t name) noexcept {
+  ThreadPhases& mine = thread_phases();
+  if (mine.annotations == ThreadPhases::kMostAnnotations) mine.annotations = 0;
+  mine.annotation[mine.annotations++] = {annotation, name};
+}
+
+uint32_t annotation_ends(PyObject* annotation) noexcept {
+  ThreadPhases& mine = thread_phases();
+  // Those above it were left without an exit.
+  for (uint32_t i = mine.annotations; i-- > 0;) {
+    if (mine.annotation[i].of != annotation) continue;
+    mine.annotations = i;
+    return mine.annotation[i].name;
+  }
+  return annotation_name(annotation);
 }
 
 PyObject* call_enter(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
   uint32_t name = PyVectorcall_NARGS(count) > 0 ? annotation_name(args[0]) : 0;
+  if (PyVectorcall_NARGS(count) > 0) annotation_begins(args[0], name);
   if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kRange));
   return PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
 }
 
 PyObject* call_exit(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
-  uint32_t name = PyVectorcall_NARGS(count) > 0 ? annotation_name(args[0]) : 0;
+  uint32_t name = PyVectorcall_NARGS(count) > 0 ? annotation_ends(args[0]) : 0;
   PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
   if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kRange));
   return result;

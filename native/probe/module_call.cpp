@@ -30,10 +30,28 @@ bool has_parts(PyObject* module) noexcept {
   return found;
 }
 
+// The last few, so that a loss function is not looked up in every step. The names are kept alive:
+// while one is, no other has its address.
+struct TypeName {
+  PyObject* text;
+  uint32_t run;
+  uint32_t id;
+};
+constexpr size_t kTypeNames = 16;
+TypeName type_names[kTypeNames] = {};
+
 uint32_t type_name(PyObject* object) noexcept {
   PyTypeObject* type = Py_TYPE(object);
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return 0;
-  return name_id(reinterpret_cast<PyHeapTypeObject*>(type)->ht_name);
+  PyObject* text = reinterpret_cast<PyHeapTypeObject*>(type)->ht_name;
+  TypeName& known = type_names[reinterpret_cast<uintptr_t>(text) / 64 % kTypeNames];
+  uint32_t run = Probe::get().run_number();
+  if (known.text != text || known.run != run || known.id == 0) {
+    Py_INCREF(text);
+    Py_XDECREF(known.text);
+    known = {text, run, name_id(text)};
+  }
+  return known.id;
 }
 
 // 0 while nothing is collected.
@@ -114,7 +132,7 @@ PyObject* call_module(PyObject* self, PyObject* const* args, size_t count, PyObj
   PyObject* result = nullptr;
   if (PyErr_Occurred() == nullptr) {
     if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kModule));
-    thread_phases().modules++;
+    before.modules++;
     result = PyObject_Vectorcall(wrapped->function, args, count, names);
     ThreadPhases& after = thread_phases();
     if (after.modules > 0) after.modules--;

@@ -2,6 +2,8 @@
 #include "probe/phase.h"
 
 #include <atomic>
+#include <new>
+#include <type_traits>
 
 #include "probe/module.h"
 #include "probe/probe.h"
@@ -32,7 +34,9 @@ struct ProcessPhases {
 };
 
 ProcessPhases process;
-thread_local ThreadPhases thread;
+// Not a thread_local object: every access would ask first whether it has been constructed. Zeros
+// are of no run, so the first access of a run makes it.
+__thread std::aligned_storage_t<sizeof(ThreadPhases), alignof(ThreadPhases)> thread_storage;
 
 ProcessPhases& process_phases() noexcept {
   uint32_t run = Probe::get().run_number();
@@ -156,13 +160,13 @@ void round_called(const void* optimizer) noexcept {
 
 }  // namespace
 
-ThreadPhases& thread_phases() noexcept {
+// Not inlined, and its address hidden: the compiler would look for it anew at every use.
+__attribute__((noinline)) ThreadPhases& thread_phases() noexcept {
+  auto* thread = reinterpret_cast<ThreadPhases*>(&thread_storage);
+  __asm__("" : "+r"(thread));
   uint32_t run = Probe::get().run_number();
-  if (thread.run != run) {
-    thread = ThreadPhases{};
-    thread.run = run;
-  }
-  return thread;
+  if (__builtin_expect(thread->run != run, 0)) (new (thread) ThreadPhases{})->run = run;
+  return *thread;
 }
 
 bool enter_phase(Phase phase) noexcept {

@@ -26,6 +26,12 @@ enum class Phase : uint8_t {
 struct ThreadPhases {
   static constexpr uint32_t kMost = 8;
   static constexpr uint32_t kMostOptimizers = 8;
+  static constexpr uint32_t kMostAnnotations = 8;
+  // One that was entered, and the name that its begin was written with; 0: none was.
+  struct Annotation {
+    const void* of;
+    uint32_t name;
+  };
 
   uint32_t run = 0;  // of the probe; a forked child begins anew
   uint32_t depth = 0;
@@ -37,6 +43,8 @@ struct ThreadPhases {
   uint32_t step_calls = 0;  // calls under way that are a step by themselves
   uint32_t optimizers = 0;
   const void* optimizer[kMostOptimizers] = {};
+  uint32_t annotations = 0;
+  Annotation annotation[kMostAnnotations] = {};
   Rhythm rhythm;
   uint64_t first_ticks = 0;  // when the first step began, until it is sure that we tell steps
   uint64_t data_ticks = 0;   // when data were last asked for, before the first step is told
