@@ -37,6 +37,8 @@ void Budget::set(size_t memory_bytes, const char* path) {
   most_bytes = held_bytes.load();
 }
 
+size_t Budget::bytes() { return budget_bytes; }
+
 bool Budget::take(size_t bytes) {
   size_t held = held_bytes;
   do {

@@ -12,6 +12,7 @@ constexpr size_t kSmall = 64 << 10;
 struct Budget {
   // What is beyond the budget goes to files without a name in this folder.
   static void set(size_t memory_bytes, const char* folder);
+  static size_t bytes();
   // False: not to be held in memory.
   [[nodiscard]] static bool take(size_t bytes);
   // Held whatever the budget is.

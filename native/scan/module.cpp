@@ -239,6 +239,7 @@ NB_MODULE(_scan, m) {
         pilotlight::scan::Budget::set(memory_bytes, folder.c_str());
       },
       nb::arg("memory_bytes"), nb::arg("folder"));
+  m.def("budget_bytes", &pilotlight::scan::Budget::bytes);
   m.def("peak_bytes", &pilotlight::scan::Budget::peak_bytes);
   m.def("bound_arrays", &pilotlight::scan::bound_arrays, nb::arg("numpy_functions"));
   m.def("set_handler", &pilotlight::scan::set_handler, nb::arg("numpy_functions"),

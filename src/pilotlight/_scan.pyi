@@ -12,6 +12,9 @@ def set_budget(memory_bytes: int, folder: str) -> None:
     """What columns and bounded arrays may hold in memory together; more goes to files without a
     name there."""
 
+def budget_bytes() -> int:
+    """As it was set."""
+
 def peak_bytes() -> int:
     """The most that they held in memory since the budget was set."""
 

@@ -23,7 +23,7 @@ from pilotlight.insights.memory_use import memory_use
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
 from pilotlight.insights.online.steps import NOT_SENT
 from pilotlight.insights.ownership import module_times, operator_times, stack_times
-from pilotlight.insights.pricing import MAX_SPANS
+from pilotlight.insights.pricing import too_many_spans
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.recorded_graph import recorded_graph
 from pilotlight.insights.verdicts import Diagnosis, shown
@@ -194,7 +194,7 @@ def _gain(finding: Finding) -> str:
 
 def _critical_path(job: Job) -> list[PathPart]:
     """Empty for jobs too large to replay."""
-    if not job.ranks or sum(len(v.device) + len(v.calls) for v in job.ranks) > MAX_SPANS:
+    if not job.ranks or too_many_spans(job) is not None:
         return []
     return critical_path(recorded_graph(job))
 

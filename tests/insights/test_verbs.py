@@ -89,7 +89,26 @@ def test_whatif_prices_the_loader(job_folder: Path, capsys: pytest.CaptureFixtur
     assert 0.2 < json.loads(capsys.readouterr().out)["gain_ratio"] < 0.4
 
 
-@pytest.mark.parametrize("arguments", [[], ["--remove", "magic"], ["--gpu", "Abacus"]])
+def test_whatif_says_what_the_trace_has_nothing_of(
+    job_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(Whatif(), job_folder, "--remove", "gc", "--remove", "loader") == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note")]
+    assert notes == ["note        --remove gc: none of it in the trace"]
+
+
+def test_whatif_takes_the_gpu_that_the_trace_does_not_name(
+    job_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(Whatif(), job_folder, "--gpu", "V100-SXM2-32GB:H100-SXM", "--json") == 0
+    faster = json.loads(capsys.readouterr().out)["gain_ratio"]
+    assert run(Whatif(), job_folder, "--gpu", "H100-SXM:V100-SXM2-32GB", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["gain_ratio"] < 0 < faster
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--remove", "magic"], ["--gpu", "Abacus"], ["--gpu", "Abacus:H100-SXM"]]
+)
 def test_whatif_refuses_what_it_cannot_change(job_folder: Path, arguments: list[str]) -> None:
     with pytest.raises(UsageError):
         run(Whatif(), job_folder, *arguments)

@@ -6,10 +6,15 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from pilotlight.model.hardware import Gpu
 
 
 class Whatif:
@@ -36,7 +41,7 @@ class Whatif:
         parser.add_argument(
             "--kernel", action="append", default=[], metavar="REGEX=FACTORx", help="scale kernels"
         )
-        parser.add_argument("--gpu", metavar="NAME", help="as if on this GPU")
+        parser.add_argument("--gpu", metavar="[FROM:]NAME", help="as if on this GPU")
         parser.add_argument("--overlap", choices=("comm",), help="hide it behind compute")
         parser.add_argument("--bandwidth", metavar="FACTORx", help="links that carry as much more")
         parser.add_argument("--batch", metavar="FACTORx", help="as many times the samples a step")
@@ -61,6 +66,7 @@ def _recorded(args: argparse.Namespace) -> int:
         Whatif,
         at_bandwidth,
         at_batch,
+        communicates,
         on_gpu,
         overlapped_ns,
         parse_factor,
@@ -68,7 +74,6 @@ def _recorded(args: argparse.Namespace) -> int:
         scaled,
         without,
     )
-    from pilotlight.model.hardware import find_gpu, gpus
     from pilotlight.trace.bounded import bound_arrays
     from pilotlight.trace.reader import read_traces
 
@@ -85,28 +90,28 @@ def _recorded(args: argparse.Namespace) -> int:
         raise FormatError(f"{args.path}: no device activity to replay")
     graph = recorded_graph(job)
     after, changed = graph, graph.duration_ns
+    notes = []
     for cause in args.remove:
+        before = changed
         after = after.without_waits(cause) if cause in WAITS else after
         changed = without(graph, changed, cause)
+        if not (graph.waits(cause).any() if cause in WAITS else (changed != before).any()):
+            notes.append(f"--remove {cause}: none of it in the trace")
     changed = scaled(graph, changed, scales)
+    if (args.overlap or bandwidth) and not communicates(graph):
+        notes.append("no communication in the trace")
     if bandwidth:
         changed = at_bandwidth(graph, changed, bandwidth)
     if batch:
         changed = at_batch(graph, changed, batch)
     if args.gpu:
-        devices = job.ranks[0].trace.devices
-        old, new = find_gpu(devices[0]) if devices else None, find_gpu(args.gpu)
-        if new is None:
-            raise UsageError(f"--gpu {args.gpu}: not known; one of {', '.join(gpus())}")
-        if old is None:
-            raise UsageError(f"--gpu: the GPU of {args.path} is not known")
-        changed = on_gpu(graph, changed, old, new)
+        changed = on_gpu(graph, changed, *_gpus(args.gpu, job.ranks[0].trace.devices))
     replayed_ns = graph.total_ns(graph.duration_ns)
     changed_ns = overlapped_ns(after, changed) if args.overlap else after.total_ns(changed)
     result = Whatif(graph.measured_ns, replayed_ns, changed_ns, batch or 1.0)
     if args.json:
         ratios = {"gain_ratio": result.gain_ratio, "replay_error_ratio": result.replay_error_ratio}
-        print(json.dumps({**dataclasses.asdict(result), **ratios}))
+        print(json.dumps({**dataclasses.asdict(result), **ratios, "notes": notes}))
     else:
         print(f"recorded    {result.measured_ns / 1e6:.3f} ms")
         print(f"replayed    {result.replayed_ns / 1e6:.3f} ms"
@@ -114,7 +119,25 @@ def _recorded(args: argparse.Namespace) -> int:
         print(f"changed     {result.changed_ns / 1e6:.3f} ms")
         samples = " for each sample" if batch else ""
         print(f"gain        {100 * result.gain_ratio:.1f} %{samples}")
+        for note in notes:
+            print(f"note        {note}")
     return 2 if found.problems else 0
+
+
+def _gpus(text: str, devices: Sequence[str]) -> tuple[Gpu, Gpu]:
+    """From which to which; the trace tells the first if the text does not."""
+    from pilotlight.model.hardware import find_gpu, gpus
+
+    told, _, target = text.rpartition(":")
+    found = []
+    for name in (told or next(iter(devices), ""), target):
+        gpu = find_gpu(name) if name else None
+        if gpu is None and name:
+            raise UsageError(f"--gpu: {name} is not known; one of {', '.join(gpus())}")
+        if gpu is None:
+            raise UsageError(f"--gpu: the trace does not say which it ran on: --gpu FROM:{target}")
+        found.append(gpu)
+    return found[0], found[1]
 
 
 def _operation_rows(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from pilotlight.insights import (
     spikes,
     stalls,
 )
+from pilotlight.insights.advice import in_words_of
 from pilotlight.insights.finding import Finding, Rule, Verdict
 from pilotlight.insights.job import Job
 from pilotlight.insights.pricing import priced
@@ -146,5 +147,5 @@ def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
     more = idle.untold_idle(job, shown(prices.findings)) if job.ranks else None
     if more is not None:
         prices = priced(job, (*shown(prices.findings), more))
-    placed = with_lines(job, shown(prices.findings))
+    placed = in_words_of(job, with_lines(job, shown(prices.findings)))
     return Diagnosis(placed, tuple(not_checked), prices.joint_gain_ratio, prices.note)

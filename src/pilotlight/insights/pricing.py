@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pilotlight import _scan
 from pilotlight.errors import FormatError
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.job import Job, steady_part
 from pilotlight.insights.recorded_graph import RecordedGraph, recorded_graph
 from pilotlight.insights.repair import repaired_ns
 
-# A graph has some nodes a span; larger jobs keep the formulas of their rules.
-MAX_SPANS = 400_000
+# Larger jobs keep the formulas of their rules: a graph takes some memory a span, of which the
+# least is taken whatever the budget.
+LEAST_SPANS, MOST_SPANS = 200_000, 2_000_000
+SPAN_BYTES = 200
 MAX_ERROR_RATIO = 0.05
 
 
@@ -25,13 +28,19 @@ class Prices:
     note: str
 
 
+def too_many_spans(job: Job) -> int | None:
+    """How many spans and calls a job has, if they are too many to be replayed."""
+    spans = sum(len(view.device) + len(view.calls) for view in job.ranks)
+    most = min(MOST_SPANS, max(LEAST_SPANS, _scan.budget_bytes() // SPAN_BYTES))
+    return spans if spans > most else None
+
+
 def priced(job: Job, findings: Sequence[Finding]) -> Prices:
     """The replay gives the high end; the low end keeps its part of it."""
     chosen = [finding for finding in findings if finding.remedies]
     if not chosen:
         return Prices(tuple(findings), None, "")
-    spans = sum(len(view.device) + len(view.calls) for view in job.ranks)
-    if spans > MAX_SPANS:
+    if (spans := too_many_spans(job)) is not None:
         return Prices(tuple(findings), None, f"gains by formula: {spans} spans are not replayed")
     try:
         graph = recorded_graph(steady_part(job))

@@ -140,6 +140,10 @@ def overlapped_ns(graph: RecordedGraph, duration_ns: Float64) -> float:
     return max(without_it + OVERLAP_SLOWDOWN_RATIO * hidden_ns, min(with_it, communication))
 
 
+def communicates(graph: RecordedGraph) -> bool:
+    return bool((graph.role == Role.COLLECTIVE).any())
+
+
 def whatif(graph: RecordedGraph, changed_ns: Float64) -> Whatif:
     replayed = graph.total_ns(graph.duration_ns)
     return Whatif(graph.measured_ns, replayed, graph.total_ns(changed_ns))
