@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +88,13 @@ def test_overlapping_kernels_of_a_real_trace_are_all_there(
     (trace,) = read_file(shared_data / "kineto" / "qwen_h100.json.gz").traces
     write_perfetto([trace], tmp_path / "a.pftrace")
     assert len(slices(tmp_path / "a.pftrace")) == len(trace.spans)
+
+
+def test_the_devices_of_a_rank_are_labels_of_its_process_and_read_back(tmp_path: Path) -> None:
+    trace = replace(trace_of([(0, 1)]), rank=3, devices=("NVIDIA H100 80GB HBM3",))
+    write_perfetto([trace], tmp_path / "a.pftrace")
+    (found,) = read_file(tmp_path / "a.pftrace").traces
+    assert (found.rank, found.devices) == (3, ("NVIDIA H100 80GB HBM3",))
+    protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    packets = protos.Trace.FromString((tmp_path / "a.pftrace").read_bytes()).packet
+    assert packets[0].track_descriptor.process.process_labels == ["NVIDIA H100 80GB HBM3"]

@@ -268,7 +268,7 @@ class _Build:
             format="perfetto",
             rank=rank,
             world_size=None,
-            devices=(),
+            devices=self.tracks.labels(rank),
             names=names,
             lanes=table.lane_table({}),
             spans=spans,

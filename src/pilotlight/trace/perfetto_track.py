@@ -10,6 +10,7 @@ from pilotlight.trace.trace import NONE
 
 _RANK = re.compile(r"rank (\d{1,6})$")
 _MOST_LEVELS = 64
+_MOST_LABELS = 64
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Tracks:
     def __init__(self) -> None:
         self._tracks: dict[int, _Track] = {}
         self._names_of_processes: dict[str, str] = {}
+        self._labels: dict[str, list[str]] = {}
         self._ranks: dict[int, int] = {}
         self._lanes: dict[int, tuple[str, str]] = {}
 
@@ -53,6 +55,8 @@ class Tracks:
             track.process = str(pid)
             if number == 3:
                 self._names_of_processes[track.process] = text(inner.get(6, 0))
+                labels = [text(label) for field, label in fields(value) if field == 8]
+                self._labels[track.process] = labels[:_MOST_LABELS]
             else:
                 track.thread = str(inner.get(2, 0))
                 track.name = text(inner.get(5, 0)) or track.name
@@ -73,6 +77,13 @@ class Tracks:
             match = _RANK.match(self._names_of_processes.get(self._process(identity), ""))
             self._ranks[identity] = int(match.group(1)) if match else NONE
         return self._ranks[identity]
+
+    def labels(self, rank: int) -> tuple[str, ...]:
+        """Of the process that is this rank: its devices, as we write them."""
+        for process, name in self._names_of_processes.items():
+            if name == f"rank {rank}":
+                return tuple(self._labels[process])
+        return ()
 
     def counted(self, identity: int, value: float) -> tuple[str, float]:
         """Name and value of a counter after this event."""

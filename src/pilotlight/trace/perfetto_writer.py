@@ -22,6 +22,7 @@ _EVENT_ANNOTATION, _ANNOTATION_NAME, _ANNOTATION_VALUE = 4, 1, 4
 _CATEGORIES, _NAMES, _ANNOTATIONS = 1, 2, 3
 _BEGIN, _END, _VALUE = 1, 2, 4
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
+_LABEL = 8  # of a process
 _ARGUMENTS = ("correlation", "bytes")
 
 
@@ -36,6 +37,8 @@ def _packets(trace: Trace, sequence: int) -> Iterator[bytes]:
     tag = integer(_SEQUENCE, sequence)
     base = sequence << 32
     process = integer(1, 1_000_000 + trace.rank) + message(6, f"rank {trace.rank}".encode())
+    for device in trace.devices:
+        process += message(_LABEL, device.encode("utf-8", "replace"))
     descriptor = integer(_UUID, base) + message(_PROCESS, process)
     interned = b"".join(
         message(field, integer(1, i + 1) + message(2, name.encode("utf-8", "replace")))
