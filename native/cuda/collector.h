@@ -67,6 +67,7 @@ class Collector {
   void begin_window(Window window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
   void set_records(bool on, bool nodes) noexcept;
+  void set_external(bool on) noexcept;
   void set_sampling(uint32_t tier) noexcept;
 
   void loop() noexcept;

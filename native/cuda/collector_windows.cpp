@@ -42,7 +42,23 @@ void Collector::set_records(bool on, bool nodes) noexcept {
       missing(text);
     }
   }
+  set_external(on);
   records_on_ = on;
+}
+
+// Only where the user wants it: CUPTI then makes a record of each launching call, too.
+void Collector::set_external(bool on) noexcept {
+  static const bool is_wanted = is_external_wanted();
+  if (!is_wanted) return;
+  if (library_.api() == Api::kV2) {
+    return missing("no external ids: from libcupti 13.3 on each tool has its own");
+  }
+  Result result =
+      on ? library_.enable(kExternalCorrelation) : library_.disable(kExternalCorrelation);
+  if (launches_.enable_records(&library_, on) != kSuccess) {
+    for (Kind kind : {kDriverApi, kRuntimeApi}) on ? library_.enable(kind) : library_.disable(kind);
+  }
+  if (on && result != kSuccess) missing("no external ids: cuptiActivityEnable failed");
 }
 
 // Before the first cycle with the method of this tier, if it has one, and after the last one.

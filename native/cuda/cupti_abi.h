@@ -22,6 +22,7 @@ enum : Result {
   kMaxLimitReached = 12,
   kNotCompatible = 14,
   kNotInitialized = 15,
+  kQueueEmpty = 18,
   kInvalidKind = 21,
   kHardwareBusy = 26,
   kNotSupported = 27,
@@ -37,6 +38,8 @@ enum : Result {
 enum Kind : uint32_t {
   kMemcpy = 1,
   kMemset = 2,
+  kDriverApi = 4,
+  kRuntimeApi = 5,
   kConcurrentKernel = 10,
   kKernel = 3,
   kOverhead = 17,
@@ -185,7 +188,17 @@ struct MemoryRecord {
   uint64_t address, bytes, time, counter;
   uint32_t process, device, context, stream;
 };
+
+struct ExternalRecord {
+  uint32_t kind;
+  uint32_t external_kind;
+  uint64_t external_id;
+  uint32_t correlation;
+  uint32_t reserved;
+};
 #pragma pack(pop)
+
+static_assert(sizeof(ExternalRecord) == 24);
 
 static_assert(offsetof(KernelRecord, start) == 16 && offsetof(KernelRecord, device) == 40);
 static_assert(offsetof(KernelRecord, correlation) == 92 && offsetof(KernelRecord, name) == 104);

@@ -151,6 +151,8 @@ const char* Library::open() noexcept {
   find("cuptiGetGraphNodeId", &graph_node_id_);
   find("cuptiFinalize", &finalize_);
   find("cuptiActivityEnableHWTrace", &hardware_trace_);
+  find("cuptiActivityEnableDriverApi", &enable_driver_api_);
+  find("cuptiActivityEnableRuntimeApi", &enable_runtime_api_);
   uint32_t version = 0;
   if (version_(&version) != kSuccess) return "libcupti does not work here: no CUDA driver";
   facts_ = facts_of(version);
@@ -209,6 +211,11 @@ Result Library::enable(Kind kind) noexcept {
 
 Result Library::disable(Kind kind) noexcept {
   return api_ == Api::kV2 ? disable2_(subscriber_, kind, nullptr) : disable_(kind);
+}
+
+Result Library::enable_api(bool on, Domain domain, uint32_t id) noexcept {
+  auto enable = domain == kDriver ? enable_driver_api_ : enable_runtime_api_;
+  return enable != nullptr ? enable(id, on ? 1 : 0) : kUnknown;
 }
 
 Result Library::set_attribute(Attribute attribute, size_t bytes, void* value) noexcept {

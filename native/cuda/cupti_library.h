@@ -55,6 +55,8 @@ class Library {
                           CompleteBuffer2 complete2) noexcept;
   Result enable(Kind kind) noexcept;
   Result disable(Kind kind) noexcept;
+  // Records of one API call; kUnknown: this version has all of them or none.
+  Result enable_api(bool on, Domain domain, uint32_t id) noexcept;
   Result set_attribute(Attribute attribute, size_t bytes, void* value) noexcept;
   // Kernel times by the hardware event system: before a context exists, and for good.
   Result enable_hardware_events() noexcept;
@@ -107,6 +109,8 @@ class Library {
   Result (*graph_node_id_)(void*, uint64_t*) = nullptr;
   Result (*finalize_)() = nullptr;
   Result (*hardware_trace_)(uint8_t) = nullptr;
+  Result (*enable_driver_api_)(uint32_t, uint8_t) = nullptr;
+  Result (*enable_runtime_api_)(uint32_t, uint8_t) = nullptr;
 };
 
 }  // namespace pilotlight::cupti

@@ -18,6 +18,7 @@ const char* const kSynchronizations[] = {"Synchronize", "Event Sync", "Stream Wa
 constexpr uint64_t kWholeDevice = ~0ull;
 constexpr uint64_t kMemoryTrack = ~0ull - 1;
 constexpr uint64_t kOverheadTrack = ~0ull - 2;
+constexpr uint64_t kExternalTrack = ~0ull - 3;
 
 }  // namespace
 
@@ -46,6 +47,8 @@ Decoder::TrackEntry* Decoder::track(uint32_t device, TrackKind kind, uint64_t st
       snprintf(text, sizeof(text), "GPU %u memory", device);
     } else if (stream == kOverheadTrack) {
       snprintf(text, sizeof(text), "CUPTI overhead");
+    } else if (stream == kExternalTrack) {
+      snprintf(text, sizeof(text), "external ids");
     } else if (kind == TrackKind::kEngine) {
       snprintf(text, sizeof(text), "GPU %u", device);
     } else {
@@ -190,6 +193,23 @@ void Decoder::memory(const MemoryRecord& record) noexcept {
         record.correlation, record.bytes, 0, 0);
 }
 
+void Decoder::external(const ExternalRecord& record) noexcept {
+  constexpr const char* kKinds[] = {"other", "unknown", "openacc", "custom0", "custom1", "custom2"};
+  uint32_t kind =
+      record.external_kind < sizeof(kKinds) / sizeof(kKinds[0]) ? record.external_kind : 0;
+  pilotlight::Activity activity = {};
+  activity.track = track(0, TrackKind::kEngine, kExternalTrack)->id;
+  activity.kind = static_cast<uint32_t>(ActivityKind::kExternalId);
+  activity.correlation = record.correlation;
+  activity.detail = record.external_id;
+  if (__builtin_expect(!ring_->has_room(sizeof(activity)), 0)) wait_for_room();
+  if (ring_->write(RecordType::kActivity, name(kKinds[kind]), activity)) {
+    counts_.records.add(1);
+  } else {
+    counts_.ring_full.add(1);
+  }
+}
+
 void Decoder::dispatch(const cupti::Activity* record) noexcept {
   switch (record->kind) {
     case kKernel:
@@ -219,6 +239,11 @@ void Decoder::dispatch(const cupti::Activity* record) noexcept {
       return overhead(*reinterpret_cast<const OverheadRecord*>(record));
     case kMemory2:
       return memory(*reinterpret_cast<const MemoryRecord*>(record));
+    case kExternalCorrelation:
+      return external(*reinterpret_cast<const ExternalRecord*>(record));
+    case kDriverApi:
+    case kRuntimeApi:
+      return;  // only there because external ids come with them
     default:
       counts_.unknown.add(1);
   }

@@ -71,6 +71,7 @@ class Decoder {
   void synchronization(const SynchronizationRecord& record) noexcept;
   void graph(const GraphTraceRecord& record) noexcept;
   void overhead(const OverheadRecord& record) noexcept;
+  void external(const ExternalRecord& record) noexcept;
   void memory(const MemoryRecord& record) noexcept;
   void write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
              uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept;

@@ -92,6 +92,15 @@ Result Launches::enable(Library* library, bool on) noexcept {
   return first;
 }
 
+Result Launches::enable_records(Library* library, bool on) noexcept {
+  for (const LaunchApi& one : kApis) {
+    if (one.kind == kWait) continue;
+    Result result = library->enable_api(on, one.domain, one.id);
+    if (result == kUnknown) return result;
+  }
+  return kSuccess;
+}
+
 uint32_t Launches::name_of(uint32_t domain, uint32_t id, const char* function) noexcept {
   uint32_t name = names_[domain][id].load(std::memory_order_relaxed);
   if (__builtin_expect(name == 0 && function != nullptr, 0)) {

@@ -27,6 +27,8 @@ class Launches {
 
   // All of them, or none; by one thread at a time. The first error that is not "no such call".
   Result enable(Library* library, bool on) noexcept;
+  // CUPTI's own records of the calls that start work. kUnknown: it cannot choose among calls.
+  Result enable_records(Library* library, bool on) noexcept;
   // Called by CUPTI on the application's threads.
   void callback(uint32_t domain, uint32_t id, const CallbackData& data) noexcept;
 

@@ -36,6 +36,11 @@ GovernorSettings settings_by_environment() noexcept {
   return settings;
 }
 
+bool is_external_wanted() noexcept {
+  const char* wish = getenv("PILOTLIGHT_GPU_EXTERNAL");
+  return wish != nullptr && strcmp(wish, "1") == 0;
+}
+
 const char* words_of(int result) noexcept {
   switch (result) {
     case kHardwareBusy:

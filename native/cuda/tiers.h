@@ -12,6 +12,8 @@ uint32_t tier_by_name(const char* name) noexcept;
 // From narrow to wide: that a client asks for less takes nothing from the others.
 uint32_t width_of(uint32_t tier) noexcept;
 GovernorSettings settings_by_environment() noexcept;
+// Whether ids that others pushed to CUPTI are to be recorded (PILOTLIGHT_GPU_EXTERNAL=1).
+bool is_external_wanted() noexcept;
 // What the number of a CUPTI error means, where it says more than that something failed.
 const char* words_of(int result) noexcept;
 

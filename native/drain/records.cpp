@@ -25,7 +25,7 @@ uint8_t span_kind(uint8_t flags) noexcept {
 }
 
 uint8_t activity_kind(uint32_t kind) noexcept {
-  return kind <= static_cast<uint8_t>(ActivityKind::kKernelMetric) ? static_cast<uint8_t>(kind) : 0;
+  return kind <= static_cast<uint8_t>(ActivityKind::kExternalId) ? static_cast<uint8_t>(kind) : 0;
 }
 
 }  // namespace

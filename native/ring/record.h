@@ -72,6 +72,9 @@ enum class ActivityKind : uint8_t {
   // Not work either but a value of a kernel that ran in a window that begins then: range = what it
   // is, detail = the bits of the number (a double), correlation = the same for all of this kernel.
   kKernelMetric = 10,
+  // Nor this: an id that somebody pushed to CUPTI around a launch: id = whose, detail = the id,
+  // correlation = of the work.
+  kExternalId = 11,
 };
 
 // In the flags of an Activity: its detail is not of a graph but (ns from queued to submitted) << 32

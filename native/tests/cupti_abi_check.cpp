@@ -119,6 +119,16 @@ SAME(MemoryRecord, device, Memory, deviceId);
 SAME(MemoryRecord, context, Memory, contextId);
 SAME(MemoryRecord, stream, Memory, streamId);
 
+using External = CUpti_ActivityExternalCorrelation;
+SAME(ExternalRecord, external_kind, External, externalKind);
+SAME(ExternalRecord, external_id, External, externalId);
+SAME(ExternalRecord, correlation, External, correlationId);
+static_assert(sizeof(ours::ExternalRecord) == sizeof(External));
+static_assert(int(ours::kExternalCorrelation) == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+static_assert(int(ours::kDriverApi) == CUPTI_ACTIVITY_KIND_DRIVER);
+static_assert(int(ours::kRuntimeApi) == CUPTI_ACTIVITY_KIND_RUNTIME);
+static_assert(int(ours::kQueueEmpty) == CUPTI_ERROR_QUEUE_EMPTY);
+
 SAME(CallbackData, site, CUpti_CallbackData, callbackSite);
 SAME(CallbackData, function, CUpti_CallbackData, functionName);
 SAME(CallbackData, symbol, CUpti_CallbackData, symbolName);

@@ -24,9 +24,12 @@ using gpu_sim::GraphEvent;
 using gpu_sim::has_trap;
 using gpu_sim::Hooks;
 using gpu_sim::illegal;
+using gpu_sim::kind_of;
 using gpu_sim::kVersion;
 using gpu_sim::number_in;
+using gpu_sim::size_of;
 using gpu_sim::Work;
+using gpu_sim::write_record;
 
 namespace {
 
@@ -38,30 +41,6 @@ constexpr uint32_t kMaxId = 1024;
 constexpr uint32_t kKinds = 64;
 constexpr uint32_t kLanes = 16;
 constexpr size_t kMaxPending = 4u << 20;
-
-size_t size_of(uint32_t kind) {
-  switch (kind) {
-    case abi::kKernel:
-    case abi::kConcurrentKernel:
-      return kVersion >= 130400 ? 240 : kVersion >= 130100 ? 224 : kVersion >= 130000 ? 216 : 208;
-    case abi::kMemcpy:
-      return kVersion >= 130000 ? 96 : 88;
-    case abi::kMemcpyPeer:
-      return kVersion >= 130000 ? 104 : 96;
-    case abi::kMemset:
-      return 88;
-    case abi::kSynchronization:
-      return kVersion >= 28 ? 56 : 40;
-    case abi::kGraphTrace:
-      return kVersion >= 28 ? 56 : 48;
-    case abi::kOverhead:
-      return kVersion >= 28 ? 56 : 40;
-    case abi::kMemory2:
-      return kVersion >= 130000 ? 128 : 120;
-    default:
-      return 0;
-  }
-}
 
 struct Buffer {
   uint8_t* data = nullptr;
@@ -93,6 +72,7 @@ struct Client {
 Client clients[kClients];
 std::atomic<uint32_t> any[4][kMaxId];
 std::atomic<int> kinds_on[kKinds];
+std::atomic<uint8_t> api_on[3][kMaxId];  // records of single calls
 std::atomic<int> kernels_on{0};
 std::atomic<int> graphs_on{0};
 std::atomic<uint32_t> sub_busy{0};
@@ -226,136 +206,6 @@ void hand_over(Client* client, Buffer* buffer) {
   }
 }
 
-uint32_t kind_of(const Work& work) {
-  switch (work.kind) {
-    case gpu_sim::kKernel:
-      return abi::kConcurrentKernel;
-    case gpu_sim::kCopy:
-      return abi::kMemcpy;
-    case gpu_sim::kPeerCopy:
-      return abi::kMemcpyPeer;
-    case gpu_sim::kSet:
-      return abi::kMemset;
-    case gpu_sim::kSync:
-      return abi::kSynchronization;
-    case gpu_sim::kGraph:
-      return abi::kGraphTrace;
-    case gpu_sim::kOwn:
-      return abi::kOverhead;
-    default:
-      return abi::kMemory2;
-  }
-}
-
-template <typename T>
-T* put(uint8_t* place, uint32_t kind) {
-  auto* record = reinterpret_cast<T*>(place);
-  record->kind = kind;
-  return record;
-}
-
-void write_record(uint8_t* place, uint32_t kind, const Work& work) {
-  switch (kind) {
-    case abi::kConcurrentKernel: {
-      auto* r = put<abi::KernelRecord>(place, kind);
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->completed = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->grid[0] = r->block[0] = 1;
-      r->correlation = work.correlation;
-      r->name = work.name;
-      r->graph_node = work.graph_node;
-      r->graph = work.graph;
-      return;
-    }
-    case abi::kMemcpy: {
-      auto* r = put<abi::MemcpyRecord>(place, kind);
-      r->copy_kind = uint8_t(work.copy_kind);
-      r->source_kind = work.copy_kind == 1 ? 1 : 3;
-      r->target_kind = work.copy_kind == 2 ? 1 : 3;
-      r->bytes = work.bytes;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->correlation = work.correlation;
-      r->graph_node = work.graph_node;
-      r->graph = work.graph;
-      return;
-    }
-    case abi::kMemcpyPeer: {
-      auto* r = put<abi::MemcpyPeerRecord>(place, kind);
-      r->copy_kind = 10;
-      r->source_kind = r->target_kind = 3;
-      r->bytes = work.bytes;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->correlation = work.correlation;
-      return;
-    }
-    case abi::kMemset: {
-      auto* r = put<abi::MemsetRecord>(place, kind);
-      r->bytes = work.bytes;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->correlation = work.correlation;
-      r->graph_node = work.graph_node;
-      r->graph = work.graph;
-      return;
-    }
-    case abi::kSynchronization: {
-      auto* r = put<abi::SynchronizationRecord>(place, kind);
-      r->type = work.sync_type;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->correlation = work.correlation;
-      r->context = work.context;
-      r->stream = work.stream;
-      return;
-    }
-    case abi::kGraphTrace: {
-      auto* r = put<abi::GraphTraceRecord>(place, kind);
-      r->correlation = work.correlation;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
-      r->graph = work.graph;
-      r->context = work.context;
-      r->stream = work.stream;
-      return;
-    }
-    case abi::kOverhead: {
-      auto* r = put<abi::OverheadRecord>(place, kind);
-      r->overhead = 6 << 16;  // COMMAND_BUFFER_FULL
-      r->object = 1;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      return;
-    }
-    default: {
-      auto* r = put<abi::MemoryRecord>(place, kind);
-      r->operation = work.kind == gpu_sim::kFree ? 2 : 1;
-      r->address = work.address;
-      r->bytes = work.bytes;
-      r->time = work.start_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->correlation = work.correlation;
-    }
-  }
-}
-
 // Moves what has ended into buffers; the caller holds the client.
 void pump(Client* client, Lane* lane, bool everything, uint32_t most = ~0u) {
   uint64_t time = now();
@@ -405,9 +255,12 @@ void start_pump() {
   pthread_detach(thread);
 }
 
+void tell_call(const Call& call);
+
 void on_call(Call* call, bool is_exit) {
-  if (call->domain > 2 || call->id >= kMaxId ||
-      any[call->domain][call->id].load(std::memory_order_acquire) == 0) {
+  if (call->domain > 2 || call->id >= kMaxId) return;
+  if (is_exit) tell_call(*call);
+  if (any[call->domain][call->id].load(std::memory_order_acquire) == 0) {
     return;
   }
   Spending spending;
@@ -425,16 +278,40 @@ void on_call(Call* call, bool is_exit) {
   }
 }
 
+void on_work(const Work* given);
+
+// The record of an API call, where it is asked for; before it the ids of its thread.
+void tell_call(const Call& call) {
+  uint32_t kind = call.domain == abi::kDriver ? abi::kDriverApi : abi::kRuntimeApi;
+  if (kinds_on[kind].load(std::memory_order_relaxed) == 0 &&
+      api_on[call.domain][call.id].load(std::memory_order_relaxed) == 0) {
+    return;
+  }
+  Work work = {};
+  work.correlation = call.correlation;
+  work.start_ns = work.end_ns = now();
+  for (const gpu_sim::ExternalId& id : gpu_sim::external_ids()) {
+    work.kind = gpu_sim::kExternal;
+    work.copy_kind = id.kind;
+    work.bytes = id.id;
+    on_work(&work);
+  }
+  work.kind = gpu_sim::kCall;
+  work.sync_type = call.domain;
+  on_work(&work);
+}
+
 void on_work(const Work* given) {
   uint32_t kind = kind_of(*given);
-  if (kinds_on[kind].load(std::memory_order_relaxed) == 0) return;
+  bool is_call = given->kind == gpu_sim::kCall;
+  if (!is_call && kinds_on[kind].load(std::memory_order_relaxed) == 0) return;
   Spending spending;
   if (given->kind == gpu_sim::kKernel && kernels_on.load() > 0) {
     static const double cost_ns = number_in("PILOTLIGHT_SIM_RECORD_NS", 0);
     if (cost_ns > 0) spin(cost_ns);
   }
   for (Client& client : clients) {
-    if (client.kinds[kind].load(std::memory_order_acquire) == 0) continue;
+    if (!is_call && client.kinds[kind].load(std::memory_order_acquire) == 0) continue;
     if (client.request == nullptr && client.request2 == nullptr) continue;
     Work work = *given;
     uint64_t number = ++works;
@@ -765,6 +642,20 @@ abi::Result cuptiFinalize() {
 }
 
 // What a version does not have yet, CMakeLists.txt keeps it from exporting.
+
+abi::Result cuptiActivityEnableDriverApi(uint32_t id, uint8_t on) {
+  check_process();
+  if (id >= kMaxId || on > 1) return abi::kInvalidParameter;
+  api_on[abi::kDriver][id] = on;
+  return abi::kSuccess;
+}
+
+abi::Result cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on) {
+  check_process();
+  if (id >= kMaxId || on > 1) return abi::kInvalidParameter;
+  api_on[abi::kRuntime][id] = on;
+  return abi::kSuccess;
+}
 
 abi::Result cuptiActivityEnableHWTrace(uint8_t enable) {
   check_process();

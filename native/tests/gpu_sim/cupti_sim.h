@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include <vector>
+
 #include "cuda/cupti_abi.h"
 #include "sim.h"
 
@@ -14,6 +16,18 @@ extern const uint32_t kVersion;
 // Ends the process in a forked child, and inside a buffer callback, where nothing may be called.
 void check_caller(const char* function);
 bool kernel_records_on();
+
+// Of records, by their kind.
+size_t size_of(uint32_t kind);
+uint32_t kind_of(const Work& work);
+void write_record(uint8_t* place, uint32_t kind, const Work& work);
+
+// That the calling thread has pushed.
+struct ExternalId {
+  uint32_t kind;
+  uint64_t id;
+};
+std::vector<ExternalId> external_ids();
 
 // Of PC sampling.
 bool pc_sampling_on();

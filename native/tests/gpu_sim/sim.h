@@ -34,9 +34,22 @@ inline bool has_trap(const char* name) {
   return false;
 }
 
-enum WorkKind : uint32_t { kKernel, kCopy, kPeerCopy, kSet, kSync, kGraph, kAllocate, kFree, kOwn };
+enum WorkKind : uint32_t {
+  kKernel,
+  kCopy,
+  kPeerCopy,
+  kSet,
+  kSync,
+  kGraph,
+  kAllocate,
+  kFree,
+  kOwn,
+  kCall,
+  kExternal
+};
 
-// Something that the device did; kOwn: that CUPTI did itself.
+// Something that the device did; kOwn: that CUPTI did itself; kCall: the record of an API call;
+// kExternal: an id in front of it.
 struct Work {
   WorkKind kind;
   uint32_t device, context, stream;

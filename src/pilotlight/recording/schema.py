@@ -136,10 +136,11 @@ class ActivityKind(IntEnum):
     FREE = 8
     PC_SAMPLES = 9  # no work: docs/gpu.md
     KERNEL_METRIC = 10  # the same
+    EXTERNAL_ID = 11  # the same
 
 
-# What hardware was sampled for: no work of a device.
-NO_WORK = (ActivityKind.PC_SAMPLES, ActivityKind.KERNEL_METRIC)
+# What is known of work, but is no work of a device itself.
+NO_WORK = (ActivityKind.PC_SAMPLES, ActivityKind.KERNEL_METRIC, ActivityKind.EXTERNAL_ID)
 
 
 class TrackKind(IntEnum):

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pilotlight.report import units
+from pilotlight.report.external import ExternalTime
 from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu
 from pilotlight.report.hardware import RATE_SUFFIX, WORDS, UnitUse
 from pilotlight.report.kernel_use import KernelUse
@@ -28,6 +29,7 @@ def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) 
     print_stalls(gpu.stalls, console)
     print_hardware(gpu.hardware, label, console)
     print_kernels(gpu.kernels, console)
+    _print_external(gpu.external, label, console)
     table = _table("GPU", ("rank", "gpu", "busy", "seen", "launches", "costs", "of it launches"))
     for one in gpu.processes[:_PROCESSES]:
         _add(
@@ -128,6 +130,21 @@ def print_kernels(kernels: Sequence[KernelUse], console: Console) -> None:
     _print(table, console)
     if len(kernels) > _ROWS:
         console.print(Text(f"and {len(kernels) - _ROWS} more, see --json", style="dim"))
+    console.print()
+
+
+def _print_external(
+    external: Sequence[ExternalTime], label: Callable[[int], str], console: Console
+) -> None:
+    if not external:
+        return
+    table = _table("Work on the GPU by external id", ("rank", "total", "count", "kind", "id"))
+    for one in external[:_ROWS]:
+        total, count = units.duration(one.total_ns), units.count(one.count)
+        _add(table, label(one.process), total, count, one.kind, str(one.id))
+    _print(table, console)
+    if len(external) > _ROWS:
+        console.print(Text(f"and {len(external) - _ROWS} more, see --json", style="dim"))
     console.print()
 
 

@@ -11,6 +11,7 @@ from pilotlight.recording.columns import Array, Columns
 from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, Kept, gpu_windows, weights
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import NO_WORK, ActivityKind, MarkKind
+from pilotlight.report.external import EXTERNAL_LISTED, ExternalTime, external_of
 from pilotlight.report.hardware import HARDWARE_LISTED, PREFIX, UnitUse, units_of
 from pilotlight.report.intervals import merge, overlap
 from pilotlight.report.kernel_use import KERNELS_LISTED, KernelUse, kernels_of
@@ -97,6 +98,7 @@ class GpuWork:
     stalls: tuple[FunctionStalls, ...]  # by PC samples; the most sampled
     hardware: tuple[UnitUse, ...]  # by PM samples
     kernels: tuple[KernelUse, ...]  # by the range profiler; those that took longest
+    external: tuple[ExternalTime, ...]  # by ids that the program pushed to CUPTI
 
 
 def gpu_work_of(recording: Recording) -> GpuWork:
@@ -137,6 +139,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         stalls=stalls_of(recording)[:STALLS_LISTED],
         hardware=units_of(recording)[:HARDWARE_LISTED],
         kernels=kernels_of(recording)[:KERNELS_LISTED],
+        external=external_of(recording)[:EXTERNAL_LISTED],
     )
 
 

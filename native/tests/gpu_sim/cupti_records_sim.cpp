@@ -1,0 +1,187 @@
+// native/tests/gpu_sim/cupti_records_sim.cpp: the activity records of the simulated CUPTI, as long
+// as those of its version.
+#include "cupti_sim.h"
+
+namespace abi = pilotlight::cupti;
+
+namespace gpu_sim {
+
+size_t size_of(uint32_t kind) {
+  switch (kind) {
+    case abi::kKernel:
+    case abi::kConcurrentKernel:
+      return kVersion >= 130400 ? 240 : kVersion >= 130100 ? 224 : kVersion >= 130000 ? 216 : 208;
+    case abi::kMemcpy:
+      return kVersion >= 130000 ? 96 : 88;
+    case abi::kMemcpyPeer:
+      return kVersion >= 130000 ? 104 : 96;
+    case abi::kMemset:
+      return 88;
+    case abi::kSynchronization:
+      return kVersion >= 28 ? 56 : 40;
+    case abi::kGraphTrace:
+      return kVersion >= 28 ? 56 : 48;
+    case abi::kOverhead:
+      return kVersion >= 28 ? 56 : 40;
+    case abi::kMemory2:
+      return kVersion >= 130000 ? 128 : 120;
+    case abi::kDriverApi:
+    case abi::kRuntimeApi:
+      return 40;
+    case abi::kExternalCorrelation:
+      return sizeof(abi::ExternalRecord);
+    default:
+      return 0;
+  }
+}
+
+uint32_t kind_of(const Work& work) {
+  switch (work.kind) {
+    case gpu_sim::kKernel:
+      return abi::kConcurrentKernel;
+    case gpu_sim::kCopy:
+      return abi::kMemcpy;
+    case gpu_sim::kPeerCopy:
+      return abi::kMemcpyPeer;
+    case gpu_sim::kSet:
+      return abi::kMemset;
+    case gpu_sim::kSync:
+      return abi::kSynchronization;
+    case gpu_sim::kGraph:
+      return abi::kGraphTrace;
+    case gpu_sim::kOwn:
+      return abi::kOverhead;
+    case gpu_sim::kExternal:
+      return abi::kExternalCorrelation;
+    case gpu_sim::kCall:
+      return work.sync_type == abi::kDriver ? abi::kDriverApi : abi::kRuntimeApi;
+    default:
+      return abi::kMemory2;
+  }
+}
+
+namespace {
+
+template <typename T>
+T* put(uint8_t* place, uint32_t kind) {
+  auto* record = reinterpret_cast<T*>(place);
+  record->kind = kind;
+  return record;
+}
+
+}  // namespace
+
+void write_record(uint8_t* place, uint32_t kind, const Work& work) {
+  switch (kind) {
+    case abi::kConcurrentKernel: {
+      auto* r = put<abi::KernelRecord>(place, kind);
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->completed = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->grid[0] = r->block[0] = 1;
+      r->correlation = work.correlation;
+      r->name = work.name;
+      r->graph_node = work.graph_node;
+      r->graph = work.graph;
+      return;
+    }
+    case abi::kMemcpy: {
+      auto* r = put<abi::MemcpyRecord>(place, kind);
+      r->copy_kind = uint8_t(work.copy_kind);
+      r->source_kind = work.copy_kind == 1 ? 1 : 3;
+      r->target_kind = work.copy_kind == 2 ? 1 : 3;
+      r->bytes = work.bytes;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+      r->graph_node = work.graph_node;
+      r->graph = work.graph;
+      return;
+    }
+    case abi::kMemcpyPeer: {
+      auto* r = put<abi::MemcpyPeerRecord>(place, kind);
+      r->copy_kind = 10;
+      r->source_kind = r->target_kind = 3;
+      r->bytes = work.bytes;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+      return;
+    }
+    case abi::kMemset: {
+      auto* r = put<abi::MemsetRecord>(place, kind);
+      r->bytes = work.bytes;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+      r->graph_node = work.graph_node;
+      r->graph = work.graph;
+      return;
+    }
+    case abi::kSynchronization: {
+      auto* r = put<abi::SynchronizationRecord>(place, kind);
+      r->type = work.sync_type;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->correlation = work.correlation;
+      r->context = work.context;
+      r->stream = work.stream;
+      return;
+    }
+    case abi::kGraphTrace: {
+      auto* r = put<abi::GraphTraceRecord>(place, kind);
+      r->correlation = work.correlation;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      r->device = work.device;
+      r->graph = work.graph;
+      r->context = work.context;
+      r->stream = work.stream;
+      return;
+    }
+    case abi::kOverhead: {
+      auto* r = put<abi::OverheadRecord>(place, kind);
+      r->overhead = 6 << 16;  // COMMAND_BUFFER_FULL
+      r->object = 1;
+      r->start = work.start_ns;
+      r->end = work.end_ns;
+      return;
+    }
+    case abi::kExternalCorrelation: {
+      auto* r = put<abi::ExternalRecord>(place, kind);
+      r->external_kind = work.copy_kind;
+      r->external_id = work.bytes;
+      r->correlation = work.correlation;
+      return;
+    }
+    case abi::kDriverApi:
+    case abi::kRuntimeApi:
+      put<abi::Activity>(place, kind);
+      return;
+    default: {
+      auto* r = put<abi::MemoryRecord>(place, kind);
+      r->operation = work.kind == gpu_sim::kFree ? 2 : 1;
+      r->address = work.address;
+      r->bytes = work.bytes;
+      r->time = work.start_ns;
+      r->device = work.device;
+      r->context = work.context;
+      r->stream = work.stream;
+      r->correlation = work.correlation;
+    }
+  }
+}
+
+}  // namespace gpu_sim
