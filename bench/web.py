@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "src" / "pilotlight" / "web" / "page"
 SPANS, NODES = 2_000_000, 200_000
 RANKS, STEPS, JOBS = 1024, 10_000, 1000
+LIVE_NODES, LIVE_MINUTES = 125, 3
+TURNS = 8
 STEP_NS = 500_000_000
 KB = 1000
 
@@ -35,15 +37,20 @@ KB = 1000
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
+    parts = {"timeline": _timeline, "flame": _flame, "fleet": _fleet}
+    parser.add_argument("part", nargs="*", help=f"some of {', '.join(parts)}; all if none is named")
     parser.add_argument("--small", action="store_true", help="a tenth of everything, to try it")
     args = parser.parse_args()
-    part = 10 if args.small else 1
+    unknown = sorted(set(args.part) - parts.keys())
+    if unknown:
+        parser.error(f"no part {unknown[0]}; there are {', '.join(parts)}")
+    fraction = 10 if args.small else 1
     weight = sum(len(gzip.compress(f.read_bytes(), 9)) for f in PAGE.rglob("*.*"))
     bars = [at_most("first load, all script and style, gzipped (kB)", weight / KB, 150)]
     browser = _browser()
-    bars += _timeline(browser, SPANS // part)
-    bars += _flame(browser, NODES // part)
-    bars += _fleet(browser, part)
+    for name, part in parts.items():
+        if name in (args.part or parts):
+            bars += part(browser, fraction)
     return report("web", bars, as_json=args.json)
 
 
@@ -52,12 +59,12 @@ def _browser() -> bool:
     return all(needed) and (ROOT / "ui" / "node_modules" / "playwright-core").is_dir()
 
 
-def _timeline(browser: bool, spans: int) -> list[Bar]:
+def _timeline(browser: bool, fraction: int) -> list[Bar]:
     from pilotlight.simulate.job import JobShape
     from pilotlight.simulate.run import simulate
 
     (trace,) = simulate(JobShape(ranks=1, steps=40, layers=24))
-    found = _measured(browser, repeated(trace, spans), "timeline")
+    found = _measured(browser, repeated(trace, SPANS // fraction), "timeline")
     return [
         at_most("timeline of 2 M events: first paint (s)", _of(found, "paint_s"), 1.5),
         at_most("timeline of 2 M events: frame, p95 (ms)", _of(found, "frame_ms"), 50),
@@ -90,9 +97,10 @@ def repeated(trace, spans):  # type: ignore[no-untyped-def]
     return replace(trace, spans=made, steps=no_steps())
 
 
-def _flame(browser: bool, nodes: int) -> list[Bar]:
+def _flame(browser: bool, fraction: int) -> list[Bar]:
     from pilotlight.trace.trace import NONE, Kind, Lane, Spans, Trace, no_counters, no_steps
 
+    nodes = NODES // fraction
     # A tree of calls: each span holds eight shorter ones, all of different names.
     levels, wide = [1], 1
     while sum(levels) < nodes:
@@ -137,7 +145,7 @@ def _measured(browser: bool, trace: object, view: str) -> dict[str, float] | Non
         return in_browser(view, address)
 
 
-def _fleet(browser: bool, part: int) -> list[Bar]:
+def _fleet(browser: bool, fraction: int) -> list[Bar]:
     what = {
         "heat": "map of 1,024 ranks x 10,000 steps: frame, p95 (ms)",
         "fleet": "fleet of 1,000 jobs: interactive (s)",
@@ -155,7 +163,7 @@ def _fleet(browser: bool, part: int) -> list[Bar]:
     with tempfile.TemporaryDirectory(prefix="pilotlight-bench-") as folder:
         collector = Collector(parse_place(f"{folder}/store"))
         try:
-            ranks, steps, jobs = RANKS // part, STEPS // part, JOBS // part
+            ranks, steps, jobs = RANKS // fraction, STEPS // fraction, JOBS // fraction
             fill(collector.store, ranks, steps, jobs)
             with served(make_app(collector)) as address:
                 cold, kept = api_times(address, steps)
@@ -174,6 +182,9 @@ def _fleet(browser: bool, part: int) -> list[Bar]:
 def fill(store, ranks: int, steps: int, jobs: int) -> None:  # type: ignore[no-untyped-def]
     """Straight into the tables: the way there is measured by bench/cluster.py."""
     import pyarrow as pa
+    from fleet import fill_recent
+
+    from pilotlight.simulate.fleet import FleetJob
 
     now_ns = time.time_ns()
     begin_ns = now_ns - steps * STEP_NS
@@ -191,6 +202,8 @@ def fill(store, ranks: int, steps: int, jobs: int) -> None:  # type: ignore[no-u
     store.insert("steps", pa.concat_tables(tables), "jobs")
     store.insert_rows("jobs", [_job(name, now_ns - day_ns, now_ns) for name in names])
     store.insert_rows("ranks", [_rank(name, 0, now_ns - day_ns, now_ns, 288) for name in names])
+    # One as agents send it: windows, stacks, counters of its GPUs, what collecting costs.
+    fill_recent(store, [FleetJob("live", max(1, LIVE_NODES * ranks // RANKS), 8)], LIVE_MINUTES)
 
 
 def steps_table(job: str, numbers, steps: int, begin_ns: int, every_ns: int):  # type: ignore[no-untyped-def]
@@ -249,28 +262,33 @@ def api_times(address: str, steps: int) -> tuple[list[float], list[float]]:  # t
     paths = [
         "api/fleet?since=24h", "api/job?job=big", "v1/series?job=big&points=800&since=2h",
         "v1/breakdown?job=big&points=400&since=2h", "v1/findings?job=big", "v1/captures",
-        "v1/agents", "v1/kernels?job=big", "v1/collectives?job=big", "api/job?job=job-0007",
+        "v1/agents", "v1/costs", "v1/doctor", "api/job?job=job-0007", "api/job?job=live",
+        "v1/kernels?job=live", "v1/collectives?job=live", "v1/phases?job=live&points=400",
+        "v1/stacks?job=live&limit=5000", "v1/device-stacks?job=live&limit=5000",
+        "v1/stacks?job=live&limit=5000&rank=17", "api/roofline?job=live",
+        "v1/counter-names?job=live", "v1/counters?name=gpu.power_w&job=live&limit=64",
+        "api/compare?before=big&after=live",
         f"api/heat?job=big&value=lateness&{part}",
         f"api/heat?job=big&value=lateness&first=0&last={steps}&columns=480",
     ]  # fmt: skip
     times: tuple[list[float], list[float]] = ([], [])
+    slowest: dict[str, list[float]] = {}
     with httpx.Client(base_url=address, timeout=60) as client:
         for path in paths:
-            client.get(path).raise_for_status()
-        for turn in range(8):
+            print(
+                f"{path}: {len(client.get(path).raise_for_status().content)} bytes", file=sys.stderr
+            )
+        for turn in range(TURNS):
             for path in paths:
-                for seconds in times:
-                    if seconds is times[0]:
-                        path_asked = f"{path}&turn={turn}" if "?" in path else path
-                    else:
-                        path_asked = path
+                anew = f"{path}{'&' if '?' in path else '?'}turn={turn}"
+                for seconds, asked in zip(times, (anew, path), strict=True):
                     begin = time.perf_counter()
-                    client.get(path_asked).raise_for_status()
+                    client.get(asked).raise_for_status()
                     seconds.append(time.perf_counter() - begin)
-                print(
-                    f"{path}: {1e3 * times[0][-1]:.0f}, {1e3 * times[1][-1]:.0f} ms",
-                    file=sys.stderr,
-                )
+                slowest.setdefault(path, []).append(times[0][-1])
+    for path, taken in slowest.items():
+        middle, most = 1e3 * float(np.median(taken)), 1e3 * max(taken)
+        print(f"{path}: {middle:.0f} ms, at most {most:.0f}", file=sys.stderr)
     return times
 
 

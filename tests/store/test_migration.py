@@ -9,7 +9,7 @@ from tests.store.conftest import fill
 
 from pilotlight.simulate.fleet import FleetJob
 from pilotlight.store import ddl, queries
-from pilotlight.store.migration import MIGRATIONS, without_rollups
+from pilotlight.store.migration import filled_since, without_rollups
 from pilotlight.store.place import StorePlace, parse_place
 from pilotlight.store.queries import Reader, last
 from pilotlight.store.schema import TABLES
@@ -31,8 +31,7 @@ def made_old(place: StorePlace) -> dict[str, object]:
         before = answers(store)
         for statement in without_rollups(""):
             store.command(statement)
-        (migration,) = MIGRATIONS
-        for name in migration.filled:
+        for name in filled_since(1):
             store.command(f"DROP TABLE {name}")
         for name, order in _ORDERS.items():
             (created,) = ddl.create_table(TABLES[name], "")
@@ -61,6 +60,8 @@ def answers(store: Store) -> dict[str, object]:
         "trends": queries.trends(reader, whole, 24),
         "counters": store.select("SELECT name, sum(c.sum) FROM counters_5m AS c GROUP BY name "
                                  "ORDER BY name"),
+        "longest": store.select("SELECT step, max(s.max_ns) FROM longest_steps AS s GROUP BY step "
+                                "ORDER BY step"),
         "latest": store.select("SELECT * FROM counters_latest FINAL ORDER BY ALL"),
     }  # fmt: skip
 

@@ -35,6 +35,7 @@ MIGRATIONS = (
             "steps_x16", "steps_x64", "steps_x256", "steps_x1024", "steps_x4096", "counters_latest",
         ),
     ),
+    Migration(version=3, rebuilt=(), filled=("longest_steps",)),
 )  # fmt: skip
 
 _SETTINGS = " SETTINGS max_partitions_per_insert_block = 0, max_insert_threads = 1"

@@ -75,6 +75,13 @@ ROLLUPS: tuple[Rollup, ...] = (
     ),
     Rollup(
         "steps",
+        "longest_steps",
+        f"SELECT tenant, job, attempt, step, {_window('start_ns', '1d')}, "
+        "min(start_ns) AS first_ns, max(duration_ns) AS max_ns FROM {source} "
+        "GROUP BY tenant, job, attempt, step, time_ns",
+    ),
+    Rollup(
+        "steps",
         "steps_x4",
         "SELECT tenant, job, attempt, rank, intDiv(step, 4) AS block, "
         f"{_window('start_ns', '1d')}, count() AS count, countIf(bitAnd(known, {WAIT_KNOWN}) > 0) "

@@ -1,9 +1,9 @@
 """The tables of the store as data: what docs/store.md says, for the writer and for readers.
 
 All times are nanoseconds since 1970 on the collector's clock. A name that ends in `_10s`, `_5m`,
-`_1h`, `_1d`, `_x4` to `_x4096`, `_totals` or `_latest` is a rollup (rollups.py). An order with a
-stretch of time in it lays the places of a stretch side by side: a minute of all ranks is a few
-blocks on the disk, and so is an hour of one rank.
+`_1h`, `_1d`, `_x4` to `_x4096`, `_totals` or `_latest` is a rollup (rollups.py), and so is
+`longest_steps`. An order with a stretch of time in it lays the places of a stretch side by side: a
+minute of all ranks is a few blocks on the disk, and so is an hour of one rank.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from pilotlight.ship.wire import PARTS as PARTS
 from pilotlight.store.table import StoredTable, columns
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 STRETCHES_NS: Mapping[str, int] = MappingProxyType(
     {"steps": 60 * 10**9, "counters": 3600 * 10**9, "counters_5m": 86_400 * 10**9}
 )
@@ -98,6 +98,15 @@ _LIST = (
             ("1h", "toYYYYMM", 400),
             ("1d", "toYYYYMM", 800),
         )
+    ),
+    StoredTable(
+        "longest_steps",
+        columns(f"{_WHO}, step i64, time_ns time, first_ns min, max_ns max"),
+        ("tenant", "job", "attempt", "step", "time_ns"),
+        engine="AggregatingMergeTree",
+        time="time_ns",
+        partition="toYYYYMM",
+        keep_days=60,
     ),
     StoredTable(
         "job_totals",

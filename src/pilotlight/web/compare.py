@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from pilotlight.insights.difference import NOISE_PROBABILITY, noise_probability
 from pilotlight.store.queries import Reader, Span
-from pilotlight.store.queries.reader import bounded
+from pilotlight.store.queries.hot import ACTIVITY, windows_for
+from pilotlight.store.queries.reader import HOUR_NS
 from pilotlight.store.schema import PARTS
 from pilotlight.trace.trace import Float64
 from pilotlight.web import answers
@@ -14,6 +18,7 @@ from pilotlight.web.facts import differences, facts_in
 from pilotlight.web.headline import duration, share
 
 STEPS = 3000
+DAY_NS = 24 * HOUR_NS
 BLOCKS = 25
 KERNELS = 40
 LEAST_HALVES = 20
@@ -25,7 +30,7 @@ FROM job_steps_10s AS s WHERE tenant = {{tenant:String}} AND job = {{job:String}
   AND s.time_ns >= {{from_ns:Int64}} AND s.time_ns < {{to_ns:Int64}}
 """
 _KERNELS = """
-SELECT any(n.text), sum(w.total_ns) AS spent FROM windows AS w
+SELECT any(n.text), sum(w.total_ns) AS spent FROM {table} AS w
 INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} GROUP BY id) AS n
   ON n.id = w.name
 WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = 5
@@ -34,29 +39,35 @@ GROUP BY w.name ORDER BY spent DESC LIMIT {limit:UInt32}
 """
 
 
+@dataclass(frozen=True)
+class _Found:
+    """Of one side; parts and kernels are a step and rank."""
+
+    facts: Mapping[str, object]
+    steps: Float64
+    parts: dict[str, float]
+    kernels: dict[str, float]
+
+
 def compare(
     reader: Reader, before: str, before_span: Span, after: str, after_span: Span
 ) -> answers.Comparison:
-    facts = facts_in(reader, before, before_span), facts_in(reader, after, after_span)
-    a, b = _steps(reader, before, before_span), _steps(reader, after, after_span)
-    probability = noise_probability(_blocks(a), _blocks(b))
-    step = answers.Difference("step time", _mean(a), _mean(b))
-    old, old_count = _parts(reader, before, before_span)
-    new, new_count = _parts(reader, after, after_span)
-    kernels = (
-        _kernels(reader, before, before_span, old_count),
-        _kernels(reader, after, after_span, new_count),
-    )
+    old_of = reader.beside(lambda: _found(reader, before, before_span))
+    new = _found(reader, after, after_span)
+    old = old_of.result()
+    probability = noise_probability(_blocks(old.steps), _blocks(new.steps))
+    step = answers.Difference("step time", _mean(old.steps), _mean(new.steps))
+    kernels = _differences(old.kernels, new.kernels)
     return answers.Comparison(
-        headline=_headline(before, after, step, probability) + _uneven(a, b),
-        before=answers.Side(before, before_span.from_ns, before_span.to_ns, len(a)),
-        after=answers.Side(after, after_span.from_ns, after_span.to_ns, len(b)),
+        headline=_headline(before, after, step, probability) + _uneven(old.steps, new.steps),
+        before=answers.Side(before, before_span.from_ns, before_span.to_ns, len(old.steps)),
+        after=answers.Side(after, after_span.from_ns, after_span.to_ns, len(new.steps)),
         noise_probability=probability,
         is_noise=None if probability is None else probability > NOISE_PROBABILITY,
         step=step,
-        parts=_differences(old, new),
-        kernels=sorted(_differences(*kernels), key=lambda d: -abs(d.after_ns - d.before_ns)),
-        facts=differences(*facts),
+        parts=_differences(old.parts, new.parts),
+        kernels=sorted(kernels, key=lambda d: -abs(d.after_ns - d.before_ns)),
+        facts=differences(old.facts, new.facts),
         is_partial=reader.is_partial,
     )
 
@@ -91,13 +102,25 @@ def _uneven(before: Float64, after: Float64) -> str:
     return ""
 
 
+def _found(reader: Reader, job: str, span: Span) -> _Found:
+    parts, count = _parts(reader, job, span)
+    return _Found(
+        facts_in(reader, job, span),
+        _steps(reader, job, span),
+        parts,
+        _kernels(reader, job, span, count),
+    )
+
+
 def _steps(reader: Reader, job: str, span: Span) -> Float64:
     """The longest rank of each step, the latest steps."""
     found = reader.select(
-        "SELECT max(duration_ns) FROM steps WHERE tenant = {tenant:String} AND job = {job:String} "
-        f"AND {bounded('steps', 'start_ns')} "
+        "SELECT max(s.max_ns) FROM longest_steps AS s WHERE tenant = {tenant:String} "
+        "AND job = {job:String} AND s.time_ns >= {day_ns:Int64} AND s.time_ns < {to_ns:Int64} "
+        "AND s.first_ns >= {from_ns:Int64} AND s.first_ns < {to_ns:Int64} "
         "GROUP BY attempt, step ORDER BY step DESC LIMIT {limit:UInt32}",
         job=job,
+        day_ns=span.from_ns // DAY_NS * DAY_NS,
         from_ns=span.from_ns,
         to_ns=span.to_ns,
         limit=STEPS,
@@ -121,9 +144,16 @@ def _parts(reader: Reader, job: str, span: Span) -> tuple[dict[str, float], int]
 
 
 def _kernels(reader: Reader, job: str, span: Span, count: int) -> dict[str, float]:
-    """By single windows, so that a stretch is not blurred; those are kept for three days."""
-    bounds = {"job": job, "from_ns": span.from_ns, "to_ns": span.to_ns}
-    found = reader.select(_KERNELS, **bounds, limit=KERNELS)
+    """Of an hour and less by single windows, so that a stretch is not blurred; those are kept for
+    three days."""
+    table, from_ns = windows_for(ACTIVITY, span, None)
+    found = reader.select(
+        _KERNELS.replace("{table}", table),
+        job=job,
+        from_ns=from_ns,
+        to_ns=span.to_ns,
+        limit=KERNELS,
+    )
     return {str(name): int(total) / max(count, 1) for name, total in found}
 
 

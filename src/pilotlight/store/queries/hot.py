@@ -95,7 +95,7 @@ def device_stacks(
 def _stacks(
     reader: Reader, job: str, kind: int, span: Span, rank: int | None, limit: int
 ) -> list[Row]:
-    table, from_ns = _windows(kind, span, rank)
+    table, from_ns = windows_for(kind, span, rank)
     return reader.select(
         f"SELECT any(n.text), w.state, sum(w.total_ns) AS spent FROM {table} AS w "
         "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
@@ -156,7 +156,7 @@ def collectives(reader: Reader, job: str, span: Span, limit: int = 50) -> list[C
 def _hot(
     reader: Reader, job: str, kind: int, span: Span, limit: int, rank: int | None = None
 ) -> list[Hot]:
-    table, from_ns = _windows(kind, span, rank)
+    table, from_ns = windows_for(kind, span, rank)
     found = reader.select(
         "SELECT w.name, w.state, any(n.text), sum(w.count), sum(w.total_ns) AS spent, "
         "min(w.min_ns), max(w.max_ns), sum(spent) OVER () "
@@ -189,7 +189,7 @@ def _hot(
     ]
 
 
-def _windows(kind: int, span: Span, rank: int | None) -> tuple[str, int]:
+def windows_for(kind: int, span: Span, rank: int | None) -> tuple[str, int]:
     """The table to ask, and the begin of its window in which the span begins: that belongs to it.
     Single ranks and short spans are in the finest alone."""
     if rank is not None or span.length_ns <= SHORT_NS:
