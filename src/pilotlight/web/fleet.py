@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from pilotlight.store import queries
-from pilotlight.store.queries import FindingRow, JobRow, Reader, Span, Trend
+from pilotlight.store.queries import JobRow, Reader, Span, Trend
 from pilotlight.store.queries.reader import HOUR_NS, bounded
 from pilotlight.web import answers
 
@@ -25,15 +25,19 @@ SELECT job, sum(c.sum) / greatest(sum(c.count), 1) FROM counters_5m AS c
 WHERE tenant = {{tenant:String}} AND name IN {{names:Array(String)}}
   AND {bounded("counters_5m", "c.time_ns")} GROUP BY job
 """
+_WORST = """
+SELECT job, argMax(title, (gain_high_ratio, opened_ns)), max(gain_high_ratio) FROM findings FINAL
+WHERE tenant = {tenant:String} AND state = 'open' GROUP BY job
+"""
 
 
 def fleet(reader: Reader, span: Span) -> answers.Fleet:
     trends_of = reader.beside(lambda: queries.trends(reader, span, TREND_POINTS))
     nodes_of = reader.beside(lambda: _nodes(reader, span))
-    findings_of = reader.beside(lambda: queries.findings(reader, state="open", limit=JOBS_LIMIT))
+    worst_of = reader.beside(lambda: {row[0]: row[1:] for row in reader.select(_WORST)})
     mfu_of = reader.beside(lambda: _mfu(reader, span))
     rows = queries.jobs(reader, span, JOBS_LIMIT)
-    trends, worst, mfu = trends_of.result(), _worst(findings_of.result()), mfu_of.result()
+    trends, worst, mfu = trends_of.result(), worst_of.result(), mfu_of.result()
     jobs = [_job(row, trends.get(row.job), worst.get(row.job), mfu.get(row.job)) for row in rows]
     nodes = nodes_of.result()
     return answers.Fleet(
@@ -70,15 +74,6 @@ def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
     return text
 
 
-def _worst(found: list[FindingRow]) -> dict[str, FindingRow]:
-    worst: dict[str, FindingRow] = {}
-    for finding in found:
-        known = worst.get(finding.job)
-        if known is None or finding.gain_high_ratio > known.gain_high_ratio:
-            worst[finding.job] = finding
-    return worst
-
-
 def _mfu(reader: Reader, span: Span) -> dict[str, float]:
     """As the programs tell it; those that say per cent mean a hundredth."""
     found = reader.select(_MFU, names=list(MFU_COUNTERS), from_ns=span.from_ns, to_ns=span.to_ns)
@@ -86,7 +81,7 @@ def _mfu(reader: Reader, span: Span) -> dict[str, float]:
 
 
 def _job(
-    row: JobRow, trend: Trend | None, finding: FindingRow | None, mfu_ratio: float | None
+    row: JobRow, trend: Trend | None, worst: tuple[str, float] | None, mfu_ratio: float | None
 ) -> answers.FleetJob:
     mine = _with_unknown(trend) if trend else {}
     lost = {part: ns / HOUR_NS for part, ns in mine.items() if part not in ("compute", "unknown")}
@@ -106,8 +101,8 @@ def _job(
         trend_ns=trend.mean_ns if trend else [],
         parts_ns=mine,
         open_findings=row.open_findings,
-        worst_finding=finding.title if finding else "",
-        worst_gain_ratio=finding.gain_high_ratio if finding else None,
+        worst_finding=worst[0] if worst else "",
+        worst_gain_ratio=worst[1] if worst else None,
         gpu_hours=row.gpu_hours,
         lost_hours=sum(lost.values()) if measured else None,
         lost_by_cause_hours=lost if measured else {},
@@ -122,8 +117,7 @@ def _with_unknown(trend: Trend) -> dict[str, int]:
 
 def _nodes(reader: Reader, span: Span) -> list[answers.Node]:
     gpus: dict[str, list[answers.GpuNow]] = defaultdict(list)
-    found = queries.gpus_now(reader, span.to_ns)
-    for gpu in found:
+    for gpu in queries.gpus_now(reader, span.to_ns, list(GPU_COUNTERS)):
         values = {
             field: gpu.counters[name]
             for name, field in GPU_COUNTERS.items()
@@ -140,5 +134,5 @@ def _nodes(reader: Reader, span: Span) -> list[answers.Node]:
             open_findings=row.open_findings,
             gpus=gpus.get(row.node, []),
         )
-        for row in queries.nodes_of(reader, found)
+        for row in queries.machines(reader)
     ]

@@ -29,11 +29,11 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     detail = queries.job(reader, name)
     # What the page of any job needs is under way; from here on it depends on what this one is.
     since = Span(max(0, detail.row.updated_ns - DAY_NS), 1 << 62)
-    ranks_of = reader.beside(lambda: queries.ranks(reader, name, since))
+    attempt = max((row.attempt for row in detail.attempts), default=0)
+    ranks_of = reader.beside(lambda: queries.ranks(reader, name, since, attempt))
     found = findings_of.result()
     events_in = reader.beside(lambda: events_of(reader, detail, found))
     changes = changes_of(reader, name) if len(detail.attempts) > 1 else []
-    attempt = max((row.attempt for row in detail.attempts), default=0)
     recent, before = _recent(reader, name, detail)
     return answers.Job(
         now_ns=reader.now_ns,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilotlight.errors import NotFound
-from pilotlight.store.queries.jobs import JobRow, Sums, jobs, news_of, row_of, state_of
+from pilotlight.store.queries.jobs import JobRow, Sums, jobs, row_of, state_of
 from pilotlight.store.queries.reader import HOUR_NS, Reader, Span
 from pilotlight.store.schema import PARTS
 
@@ -77,9 +77,33 @@ class _Sizes:
     length_ns: int
 
 
+@dataclass(frozen=True)
+class _News:
+    """What agents said of an attempt; `bad_exit`: whether there was one, its code and signal."""
+
+    attempt: int
+    cluster: str
+    started_ns: int
+    updated_ns: int
+    ended_ns: int
+    nodes: Sequence[str]
+    world_size: int
+    launcher: str
+    command: str
+    is_running: bool
+    has_failed: bool
+    bad_exit: tuple[bool, int, int]
+    exit_code: int
+    facts: str
+
+
 _ATTEMPTS = """
-SELECT attempt, groupUniqArray(state), min(started_ns), max(jobs.updated_ns), max(ended_ns),
-  uniqExact(node), max(exit_code), argMax(facts, updated_ns) FROM jobs FINAL
+SELECT attempt, argMax(cluster, updated_ns), min(started_ns), max(jobs.updated_ns), max(ended_ns),
+  groupUniqArray(node), max(world_size), argMax(launcher, updated_ns), argMax(command, updated_ns),
+  max(state = 'running'), max(state = 'failed'),
+  max((exit_code != 0 OR signal != 0, exit_code, signal)), max(exit_code),
+  argMax(facts, updated_ns)
+FROM jobs FINAL
 WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY attempt ORDER BY attempt
 """
 
@@ -109,17 +133,16 @@ WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY what
 
 def job(reader: Reader, name: str) -> JobDetail:
     """NotFound names the latest jobs."""
-    attempts_of = reader.beside(lambda: reader.select(_ATTEMPTS, job=name))
     totals_of = reader.beside(lambda: _totals(reader, name))
     sizes_of = reader.beside(lambda: _sizes(reader, name))
     losses_of = reader.beside(lambda: reader.select(_LOSSES, job=name))
     quantiles_of = reader.beside(lambda: step_quantiles(reader, name))
     ((open_findings,),) = reader.select(_FINDINGS, job=name)
-    found = news_of(reader, Span(0, 1 << 62), 1, name)
-    if not found:
+    news = [_News(*row) for row in reader.select(_ATTEMPTS, job=name)]
+    if not news:
         others = [row.job for row in jobs(reader, Span(0, 1 << 62), 8)]
         raise NotFound(f"no job {name}; there are: {', '.join(others) or 'none'}")
-    attempts, totals, sizes = attempts_of.result(), totals_of.result(), sizes_of.result()
+    totals, sizes = totals_of.result(), sizes_of.result()
     losses = {str(what): int(count) for what, count in losses_of.result()}
     sums = Sums(
         steps=sum(one.count for one in totals),
@@ -132,20 +155,20 @@ def job(reader: Reader, name: str) -> JobDetail:
     )
     newest = [one for one in totals if one.attempt == max(each.attempt for each in totals)]
     return JobDetail(
-        row=row_of(reader, found[0], sums),
+        row=_row(reader, name, news, sums),
         attempts=[
             Attempt(
-                attempt=int(attempt),
-                state=state_of(reader, "running" in states, "failed" in states, int(updated)),
-                started_ns=int(started),
-                ended_ns=int(ended),
-                nodes=int(nodes),
-                ranks=sizes.get(int(attempt), _Sizes(0, 0)).ranks,
-                exit_code=int(exit_code),
+                attempt=one.attempt,
+                state=state_of(reader, one.is_running, one.has_failed, one.updated_ns),
+                started_ns=one.started_ns,
+                ended_ns=one.ended_ns,
+                nodes=len(one.nodes),
+                ranks=sizes.get(one.attempt, _Sizes(0, 0)).ranks,
+                exit_code=one.exit_code,
             )
-            for attempt, states, started, updated, ended, nodes, exit_code, _ in attempts
+            for one in news
         ],
-        facts=_facts(attempts[-1][-1]),
+        facts=_facts(news[-1].facts),
         quantiles_ns=quantiles_of.result(),
         waste=_waste(totals, sizes),
         losses=losses,
@@ -154,6 +177,22 @@ def job(reader: Reader, name: str) -> JobDetail:
         first_step_ns=min((one.first_ns for one in newest), default=0),
         last_step_ns=max((one.last_ns for one in newest), default=0),
     )
+
+
+def _row(reader: Reader, name: str, news: Sequence[_News], sums: Sums) -> JobRow:
+    """As `jobs` has it."""
+    last = news[-1]
+    of_all = (
+        min(one.started_ns for one in news),
+        max(one.updated_ns for one in news),
+        max(one.ended_ns for one in news),
+        len(news),
+        len({node for one in news for node in one.nodes}),
+        max(one.world_size for one in news),
+    )
+    words = (last.cluster, last.launcher, last.command)
+    of_last = (words, last.is_running, last.has_failed, (last.attempt, *last.bad_exit))
+    return row_of(reader, (name, *of_all, *of_last), sums)
 
 
 def step_quantiles(

@@ -46,6 +46,19 @@ class DoctorRow:
 
 
 @dataclass(frozen=True)
+class Machine:
+    """What its agents say of a node."""
+
+    cluster: str
+    node: str
+    state: str
+    gpus: int
+    jobs: tuple[str, ...]
+    seen_ns: int
+    open_findings: int
+
+
+@dataclass(frozen=True)
 class NodeRow:
     """A machine: what runs on it now, and the mean of its GPUs' counters as last seen."""
 
@@ -143,13 +156,9 @@ def doctor(reader: Reader, limit: int = 20_000) -> list[DoctorRow]:
 
 
 def nodes(reader: Reader, span: Span) -> list[NodeRow]:
-    return nodes_of(reader, gpus_now(reader, span.to_ns))
-
-
-def nodes_of(reader: Reader, gpus: Sequence[GpuRow]) -> list[NodeRow]:
     """With what their GPUs were last seen to do."""
     values: dict[tuple[str, str], list[float]] = {}
-    for gpu in gpus:
+    for gpu in gpus_now(reader, span.to_ns):
         for name, value in gpu.counters.items():
             values.setdefault((gpu.node, name), []).append(value)
     counters: dict[str, dict[str, float]] = {}
@@ -163,6 +172,23 @@ def nodes_of(reader: Reader, gpus: Sequence[GpuRow]) -> list[NodeRow]:
             since_ns=reader.now_ns - SILENT_NS,
         )
     }
+    return [
+        NodeRow(
+            cluster=machine.cluster,
+            node=machine.node,
+            state=machine.state,
+            gpus=machine.gpus,
+            jobs=machine.jobs,
+            ranks=ranks.get(machine.node, 0),
+            seen_ns=machine.seen_ns,
+            counters=counters.get(machine.node, {}),
+            open_findings=machine.open_findings,
+        )
+        for machine in machines(reader)
+    ]
+
+
+def machines(reader: Reader) -> list[Machine]:
     findings: dict[str, int] = dict(
         reader.select(
             "SELECT arrayJoin(nodes) AS node, count() FROM findings FINAL "
@@ -173,28 +199,29 @@ def nodes_of(reader: Reader, gpus: Sequence[GpuRow]) -> list[NodeRow]:
     for agent in agents(reader, 20_000):
         by_node.setdefault(agent.node, []).append(agent)
     return [
-        NodeRow(
+        Machine(
             cluster=found[0].cluster,
             node=node,
             state="up" if any(one.state == "up" for one in found) else "silent",
             gpus=max(len(one.gpus) for one in found),
             jobs=tuple(sorted({name for one in found for name in one.jobs})),
-            ranks=ranks.get(node, 0),
             seen_ns=max(one.seen_ns for one in found),
-            counters=counters.get(node, {}),
             open_findings=int(findings.get(node, 0)),
         )
         for node, found in sorted(by_node.items())
     ]
 
 
-def gpus_now(reader: Reader, at_ns: int) -> list[GpuRow]:
-    """The newest 10 s of every GPU's counters, unless they are older than ten minutes."""
+def gpus_now(reader: Reader, at_ns: int, names: Sequence[str] = ()) -> list[GpuRow]:
+    """The newest 10 s of every GPU's counters, of all or of those named, unless they are older than
+    ten minutes."""
     found: dict[tuple[str, int], dict[str, float]] = {}
     for node, gpu, name, mean in reader.select(
         "SELECT node, gpu, name, mean FROM counters_latest FINAL WHERE tenant = {tenant:String} "
         "AND gpu >= 0 AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} "
-        "ORDER BY node, gpu, time_ns",
+        + ("AND name IN {names:Array(String)} " if names else "")
+        + "ORDER BY node, gpu, time_ns",
+        names=list(names),
         from_ns=min(at_ns, reader.now_ns) - RECENT_NS,
         to_ns=at_ns,
     ):

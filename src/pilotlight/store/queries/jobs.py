@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pilotlight.store.queries.reader import HOUR_NS, Reader, Span
 from pilotlight.store.store import Row
@@ -12,8 +13,7 @@ SILENT_NS = 60_000_000_000
 """A job that said nothing for this long and did not end is lost."""
 
 
-@dataclass(frozen=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     """All attempts of a job together; `gpu_hours` counts ranks, `busy_ratio` is of step time."""
 
     job: str
@@ -38,8 +38,7 @@ class JobRow:
     lost: int
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """What is added up over the attempts and ranks of a job; `ranks` are the most at a time."""
 
     steps: int = 0
@@ -53,14 +52,13 @@ class Sums:
 
 # Of the newest attempt: whether it runs or failed on any node, and a node's exit that was no good.
 _JOBS = """
-SELECT job, argMax(cluster, (attempt, updated_ns)), min(started_ns), max(jobs.updated_ns) AS latest,
-  max(ended_ns), uniqExact(attempt), uniqExact(node), max(world_size),
-  argMax(launcher, (attempt, updated_ns)), argMax(command, (attempt, updated_ns)),
+SELECT job, min(started_ns), max(jobs.updated_ns) AS latest, max(ended_ns), uniqExact(attempt),
+  uniqExact(node), max(world_size), argMax((cluster, launcher, command), (attempt, updated_ns)),
   max((attempt, state = 'running')).2, max((attempt, state = 'failed')).2,
   max((attempt, exit_code != 0 OR signal != 0, exit_code, signal))
 FROM jobs FINAL
-WHERE tenant = {tenant:String} AND ({job:String} = '' OR job = {job:String})
-  AND updated_ns >= {from_ns:Int64} AND started_ns < {to_ns:Int64}
+WHERE tenant = {tenant:String} AND updated_ns >= {from_ns:Int64}
+  AND started_ns < {to_ns:Int64}
 GROUP BY job ORDER BY latest DESC LIMIT {limit:UInt32}
 """
 
@@ -94,7 +92,7 @@ _FEW_JOBS = 100
 
 def jobs(reader: Reader, span: Span, limit: int = 200) -> list[JobRow]:
     """Those with news in the span, latest first."""
-    found = news_of(reader, span, limit)
+    found = reader.select(_JOBS, from_ns=span.from_ns, to_ns=span.to_ns, limit=limit)
     names = [row[0] for row in found]
     totals_of = reader.beside(lambda: _by_job(reader, _TOTALS, names))
     sizes_of = reader.beside(lambda: _by_job(reader, _SIZES, names))
@@ -117,14 +115,10 @@ def jobs(reader: Reader, span: Span, limit: int = 200) -> list[JobRow]:
     ]
 
 
-def news_of(reader: Reader, span: Span, limit: int, job: str = "") -> list[Row]:
-    """What agents said of jobs, for `row_of`."""
-    return reader.select(_JOBS, job=job, from_ns=span.from_ns, to_ns=span.to_ns, limit=limit)
-
-
 def row_of(reader: Reader, news: Row, sums: Sums) -> JobRow:
-    name, cluster, started_ns, updated_ns, ended_ns, attempts, nodes, world_size = news[:8]
-    launcher, command, is_running, has_failed, (_, _, exit_code, signal) = news[8:]
+    """`news` as _JOBS has it: what agents said of the job."""
+    name, started_ns, updated_ns, ended_ns, attempts, nodes, world_size = news[:7]
+    (cluster, launcher, command), is_running, has_failed, (_, _, exit_code, signal) = news[7:]
     state = state_of(reader, is_running, has_failed, updated_ns)
     steps, total_ns = sums.steps, sums.total_ns
     return JobRow(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from pilotlight.store.queries.reader import Reader, Span, bounded, grid, sums_period
 from pilotlight.store.schema import PARTS
 
 MOST_CELLS = 200_000
+_PART_NAMES = tuple(part.removesuffix("_ns") for part in PARTS)
 
 
-@dataclass(frozen=True)
-class RankRow:
+class RankRow(Struct, frozen=True):
     """One rank of the newest attempt; `step` is the last that it finished."""
 
     rank: int
@@ -74,12 +76,12 @@ class Heatmap:
     is_cut: bool
 
 
-def ranks(reader: Reader, job: str, span: Span) -> list[RankRow]:
+def ranks(reader: Reader, job: str, span: Span, attempt: int | None = None) -> list[RankRow]:
+    """Of the newest attempt, unless another is named."""
     sums = ", ".join(f"sum(s.{part})" for part in PARTS)
     period = sums_period(span)
-    times = {
-        int(row[0]): row[1:]
-        for row in reader.select(
+    times_of = reader.beside(
+        lambda: reader.select(
             f"SELECT rank, sum(s.count), sum(s.total_ns), max(s.max_ns), {sums} "
             f"FROM steps_{period} AS s WHERE tenant = {{tenant:String}} AND job = {{job:String}} "
             "AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} GROUP BY rank",
@@ -87,36 +89,40 @@ def ranks(reader: Reader, job: str, span: Span) -> list[RankRow]:
             from_ns=span.from_ns,
             to_ns=span.to_ns,
         )
-    }
+    )
+    newest = (
+        "(SELECT max(attempt) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String})"
+    )
     found = reader.select(
         "SELECT rank, node, gpu, gpu_name, pid, role, how, started_ns, updated_ns, step, "
-        "records_dropped, ended_ns FROM ranks FINAL WHERE tenant = {tenant:String} AND "
-        "job = {job:String} AND role IN ('rank', 'main') AND attempt = (SELECT max(attempt) FROM "
-        "ranks WHERE tenant = {tenant:String} AND job = {job:String}) ORDER BY rank, node, process",
+        "records_dropped, ended_ns > 0 FROM ranks FINAL WHERE tenant = {tenant:String} "
+        "AND job = {job:String} AND role IN ('rank', 'main') AND attempt = "
+        f"{newest if attempt is None else '{attempt:Int32}'} ORDER BY rank, node, process",
         job=job,
+        attempt=attempt,
     )
+    times = {row[0]: row[1:] for row in times_of.result()}
+    nothing = (0,) * (3 + len(PARTS))
     rows = []
     for rank, node, gpu, gpu_name, pid, role, how, started, updated, step, dropped, ended in found:
-        count, total, slowest, *parts = (
-            int(v) for v in times.get(int(rank), (0,) * (3 + len(PARTS)))
-        )
+        count, total, slowest, *parts = times.get(rank, nothing)
         rows.append(
             RankRow(
-                rank=int(rank),
+                rank=rank,
                 node=node,
-                gpu=int(gpu),
+                gpu=gpu,
                 gpu_name=gpu_name,
-                pid=int(pid),
+                pid=pid,
                 role=role,
                 state=how or ("ended" if ended else "running"),
-                started_ns=int(started),
-                updated_ns=int(updated),
-                step=int(step),
+                started_ns=started,
+                updated_ns=updated,
+                step=step,
                 steps=count,
                 step_ns=total // count if count else 0,
                 slowest_ns=slowest,
                 parts_ns=_parts(parts),
-                records_dropped=int(dropped),
+                records_dropped=dropped,
             )
         )
     return rows
@@ -227,6 +233,4 @@ def step_heatmap(
 
 def _parts(values: Sequence[int]) -> dict[str, int]:
     """Only those that are known."""
-    return {
-        part.removesuffix("_ns"): value for part, value in zip(PARTS, values, strict=True) if value
-    }
+    return {part: value for part, value in zip(_PART_NAMES, values, strict=True) if value}
