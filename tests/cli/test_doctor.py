@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import RunPilotlight
 
+from pilotlight.doctor import machine
 from pilotlight.doctor.python import _activation
 
 
@@ -63,3 +64,11 @@ def test_a_data_folder_that_cannot_be_written_is_broken(
     checks = {check["what"]: check for check in json.loads(done.stdout)["checks"]}
     assert checks["recordings"]["state"] == "broken"
     assert done.returncode == 1
+
+
+def test_stacks_are_read_by_the_older_way_where_a_thread_cannot_have_files_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "_CLOSE_RANGE", -1)
+    check = machine._stack_reading()
+    assert check.state == "ok" and "process_vm_readv" in check.detail
