@@ -106,7 +106,8 @@ def cost(name: str, program: str, off: dict[str, str], rounds: int, ranks: int =
     on = {**off, "PILOTLIGHT": "1", "PILOTLIGHT_JOB": "bench"}
     players = [Player("on", program, on), Player("off", program, off),
                Player("again", program, off)]  # fmt: skip
-    turns = play(players, _launcher(ranks), ranks, 4, rounds // 4)
+    casts = 4 if ranks == 1 else 2
+    turns = play(players, _launcher(ranks), ranks, casts, rounds // casts)
     for by in (ratio, total_ratio):
         print(f"{name}, {by.__doc__}")
         for what, a, b in (

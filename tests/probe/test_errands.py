@@ -110,6 +110,16 @@ def test_what_is_not_finished_and_what_is_between_two_ranks_is_told_apart() -> N
     assert groups == {"3 tp": {"entered": 2, "finished": 1, "operation": "all_gather"}}
 
 
+def test_a_process_of_jax_distributed_knows_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = SimpleNamespace(client=None, process_id=0, num_processes=1)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(__version__="0.10.2"))
+    monkeypatch.setitem(sys.modules, "jax._src.distributed", SimpleNamespace(global_state=joined))
+    assert errands._facts({}) == {"jax": "0.10.2"}
+    joined.client, joined.process_id, joined.num_processes = object(), 1, 2
+    assert errands._facts({}) == {"jax": "0.10.2", "rank": 1, "world_size": 2}
+
+
 HOSTILE_AGENT = r"""
 import os, socket, time
 from pilotlight.place import errand_socket

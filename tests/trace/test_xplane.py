@@ -28,13 +28,14 @@ def field(key: int, value: int | bytes) -> bytes:
     return number(key << 3 | 2) + number(len(value)) + value
 
 
-def space() -> bytes:
-    stat = field(1, 9) + field(3, 77)
-    event = field(1, 5) + field(2, 3_000_000) + field(3, 2_000_000) + field(4, stat)
-    line = field(2, b"Stream #7(Compute)") + field(3, 1000) + field(4, event)
-    names = field(4, field(1, 5) + field(2, field(1, 5) + field(2, b"gemm")))
-    stats = field(5, field(1, 9) + field(2, field(1, 9) + field(2, b"correlation_id")))
-    return field(1, field(2, b"/device:GPU:3") + names + stats + field(3, line))
+def space(more: bytes = b"") -> bytes:
+    """`more`: at the end of each message."""
+    stat = field(1, 9) + field(3, 77) + more
+    event = field(1, 5) + field(2, 3_000_000) + field(3, 2_000_000) + field(4, stat) + more
+    line = field(2, b"Stream #7(Compute)") + field(3, 1000) + field(4, event) + more
+    names = field(4, field(1, 5) + field(2, field(1, 5) + field(2, b"gemm") + more))
+    stats = field(5, field(1, 9) + field(2, field(1, 9) + field(2, b"correlation_id") + more))
+    return field(1, field(2, b"/device:GPU:3") + names + stats + field(3, line) + more) + more
 
 
 def test_a_device_plane_becomes_a_trace(tmp_path: Path) -> None:
@@ -46,6 +47,18 @@ def test_a_device_plane_becomes_a_trace(tmp_path: Path) -> None:
     assert list(trace.spans.kind) == [Kind.KERNEL]
     assert (trace.spans.start_ns[0], trace.spans.duration_ns[0]) == (4000, 2000)
     assert trace.spans.correlation[0] == 77
+
+
+def test_fields_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
+    plain, later = tmp_path / "a.xplane.pb", tmp_path / "b.xplane.pb"
+    plain.write_bytes(space())
+    # A number, bytes, and both fixed sizes, under keys that no version has.
+    fixed = number(902 << 3 | 1) + bytes(8) + number(903 << 3 | 5) + bytes(4)
+    later.write_bytes(space(field(900, 7) + field(901, b"\xff\x00") + fixed))
+    (known,), (read,) = read_xplane(plain), read_xplane(later)
+    assert (read.rank, read.names) == (known.rank, known.names)
+    assert read.spans.start_ns.tolist() == known.spans.start_ns.tolist() == [4000]
+    assert read.spans.correlation.tolist() == [77]
 
 
 @given(st.binary(max_size=60))

@@ -21,6 +21,7 @@ from pilotlight.capture.request import (
 )
 from pilotlight.capture.staging import LEAST_FREE_BYTES, Staging, free_bytes
 from pilotlight.capture.target import KINETO, XSPACE, Target
+from pilotlight.capture.xspace import XSpaces
 from pilotlight.kineto.config import Span, Steps, file_of, trace_configuration
 from pilotlight.kineto.daemon import Pending
 
@@ -63,6 +64,7 @@ class NodeCapture:
         self.proposal: Proposal | None = None
         self._uid = uid
         self._node = node
+        self._xspaces = XSpaces(node, request)
         self._began_ns = now_ns
         self._measuring_ns = now_ns
         self._followed_ns = now_ns
@@ -278,7 +280,7 @@ class NodeCapture:
             if target.how == KINETO:
                 self._hand(target, window)
             elif isinstance(window, Span):
-                self._ask_xspace(target, window)
+                self._xspaces.ask(target, window, self.staging.folder)
             else:
                 target.fail("it counts no steps, and the nodes agreed on one")
 
@@ -311,56 +313,6 @@ class NodeCapture:
         if not self._node.hand(target.pid, Pending(write, handed)):
             target.fail("busy: another capture of it is under way")
 
-    def _ask_xspace(self, target: Target, window: Span) -> None:
-        target.file = self.staging.folder / f"{target.title}.xplane.pb"
-        target.state, target.handed_ns = TRACING, time.monotonic_ns()
-        duration_ns = window.duration_ms * 1_000_000
-        if self._node.steps(target.pid) is not None:
-            # It is told when to end; this is only so that it ends if nobody does.
-            duration_ns = int(self.request.patience_s * _SECOND_NS)
-        wait_ns = window.start_ms * 1_000_000 - time.time_ns() + duration_ns
-
-        def answered(answer: Mapping[str, object]) -> None:
-            start_ns = answer.get("start_ns")
-            target.start_ns = start_ns if type(start_ns) is int else None
-            if "error" in answer:
-                target.fail(f"its profiler said: {answer['error']}")
-
-        errand = {
-            "do": "xspace",
-            "file": str(target.file),
-            "start_ns": window.start_ms * 1_000_000,
-            "duration_ns": duration_ns,
-            "stacks": self.request.options.stacks,
-        }
-        self._node.ask(target.pid, errand, wait_ns + int(self.request.patience_s * 1e9), answered)
-
-    def _end_xspace(self, target: Target, now_ns: int) -> None:
-        """When all have done the steps that were asked for, and the one they were in before."""
-        assert isinstance(self.window, Span)
-        peers = [one for one in self.targets if one.how == XSPACE and not one.has_ended]
-        if target.is_enough or time.time_ns() < self.window.start_ms * 1_000_000:
-            return
-        for peer in peers:
-            if peer.recorded_steps is None:
-                peer.recorded_steps = self._node.steps(peer.pid)
-        steps = self._node.steps(target.pid)
-        if steps != target.recorded_last:
-            target.recorded_last, target.advanced_ns = steps, now_ns
-        if all(self._has_enough(peer) for peer in peers):
-            self._tell_enough(target)
-
-    def _tell_enough(self, target: Target) -> None:
-        target.is_enough = True
-        errand = {"do": "xspace_enough", "file": str(target.file)}
-        self._node.ask(target.pid, errand, _FACTS_NS, lambda _: None)
-
-    def _has_enough(self, target: Target) -> bool:
-        steps = self._node.steps(target.pid)
-        if steps is None or target.recorded_steps is None:
-            return False
-        return steps - target.recorded_steps > self.request.steps
-
     def _follow(self, now_ns: int) -> None:
         is_late = now_ns - self._began_ns > self.request.patience_s * _SECOND_NS
         asks = now_ns - self._followed_ns >= _FOLLOW_NS
@@ -378,14 +330,14 @@ class NodeCapture:
             if asks or (target.steps_with_request is None and target.has_request(now_ns)):
                 self._ask_facts(target)
             if target.how == XSPACE:
-                self._end_xspace(target, now_ns)
+                self._xspaces.follow(target, self._peers(), now_ns)
             reason = self._why_not(target, now_ns)
             if reason is None and is_late:
                 reason = f"no trace after {self.request.patience_s:g} s"
             if reason is not None:
                 self._node.take_back(target.pid)
                 if target.how == XSPACE:
-                    self._tell_enough(target)
+                    self._xspaces.tell_enough(target)
                 target.fail(reason + self._disk())
 
     def _why_not(self, target: Target, now_ns: int) -> str | None:
@@ -409,6 +361,9 @@ class NodeCapture:
         if still_ns > max(_STUCK_NS, _STUCK_STEPS * target.step_ns):
             return f"hung: it has done no step for {still_ns / 1e9:.0f} s (step {steps})"
         return None
+
+    def _peers(self) -> list[Target]:
+        return [one for one in self.targets if one.how == XSPACE and not one.has_ended]
 
     def _disk(self) -> str:
         free = free_bytes(self.staging.folder)

@@ -145,6 +145,11 @@ def _facts(errand: Mapping[str, Any]) -> Answer:
     jax = sys.modules.get("jax")
     if jax is not None:
         facts["jax"] = str(getattr(jax, "__version__", ""))
+        joined: Any = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+        # Processes of jax.distributed, which no launcher numbered.
+        if "rank" not in facts and getattr(joined, "client", None) is not None:
+            facts["rank"] = int(joined.process_id)
+            facts["world_size"] = int(joined.num_processes)
     return facts
 
 
