@@ -44,9 +44,8 @@ while True:
 
 def test_a_capture_says_why_kernels_stall(start: Start) -> None:
     start()
-    # On a busy machine the first windows may pass without a launch. A second capture begins anew:
-    # the simulated CUPTI aborts a process that enables sampling twice.
-    done = [capture("pc", "--json") for _ in range(2)]
+    # On a busy machine the first windows may pass without a launch.
+    done = [capture("pc", "--json")]
     for _ in range(10):
         if done[-1].returncode == 0:
             break
@@ -66,18 +65,6 @@ def test_a_capture_says_why_kernels_stall(start: Start) -> None:
         [*PILOTLIGHT, "report", told["folder"]], capture_output=True, text=True, timeout=60
     )
     assert "Why kernels stall" in report.stdout and "waits for global memory 50%" in report.stdout
-
-
-def test_what_cupti_refuses_is_said_with_the_permission_that_is_missing(start: Start) -> None:
-    start(PILOTLIGHT_SIM_TRAPS="pc_privileges")
-    done = capture("pc")
-    for _ in range(10):
-        if "refused" in done.stderr:
-            break
-        done = capture("pc")
-    assert done.returncode != 0
-    assert "NVreg_RestrictProfilingToAdminUsers" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("program", [_TWO_CONTEXTS, _SHORT_CONTEXTS], ids=["two", "short"])

@@ -40,8 +40,7 @@ while True:
 
 def test_a_capture_says_what_each_kernel_asks_of_the_gpu(start: Start) -> None:
     job = start(_KINDS)
-    # On a busy machine the first windows may pass without a launch. A second capture begins anew:
-    # the simulated CUPTI aborts a process that enables the profiler twice.
+    # On a busy machine the first windows may pass without a launch.
     done = [capture("range", "--json")]
     for _ in range(10):
         if done[-1].returncode == 0:
@@ -65,18 +64,6 @@ def test_a_capture_says_what_each_kernel_asks_of_the_gpu(start: Start) -> None:
     assert "Kernels by hardware metrics" in report.stdout and "copy_kernel" in report.stdout
     wait_for_gpu(lambda gpu: gpu["tier"] == "records" and gpu["records_ratio"] > 0)
     assert job.poll() is None  # the simulated CUPTI had nothing to object to
-
-
-def test_what_cupti_refuses_is_said_with_the_permission_that_is_missing(start: Start) -> None:
-    start(_KINDS, PILOTLIGHT_SIM_TRAPS="range_privileges")
-    done = capture("range")
-    for _ in range(10):
-        if "refused" in done.stderr:
-            break
-        done = capture("range")
-    assert done.returncode != 0
-    assert "NVreg_RestrictProfilingToAdminUsers" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_contexts_come_and_go_while_they_are_profiled(start: Start) -> None:
