@@ -76,8 +76,9 @@ def subscribe(
     """What the agent sees, as it happens: `for message in subscribe(): print(message["rows"])`.
 
     `kinds` are any of status, steps, windows, spans, processes, devices and coverage; `job` leaves
-    out all others. `tier` (launches, records, nodes or pc) asks for that much of the GPUs as long
-    as this subscription is open: the widest request counts, and `coverage` says what came of it.
+    out all others. `tier` (launches, records, nodes, pc, pm or range) asks for that much of the
+    GPUs as long as this subscription is open: the widest request counts, and `coverage` says what
+    came of it.
     Raises AgentError if no agent runs, and while iterating when the agent goes away.
     """
     return Subscription(kinds, job, tier)
