@@ -36,6 +36,7 @@ LIVE_RANKS = 1000
 STEPS_A_WINDOW = 10
 DAY_NS = 86_400 * 10**9
 SENDERS = 8
+MERGES_S = 60
 LAST_STEP = 30 * DAY_NS // STEP_NS
 
 
@@ -184,10 +185,18 @@ def pages() -> list[Bar]:
     with tempfile.TemporaryDirectory() as folder, Store(parse_place(folder)) as store:
         fill_history(store, "llama", LIVE_RANKS, 30)
         fill_recent(store, [FleetJob("llama", LIVE_RANKS // RANKS_A_NODE, RANKS_A_NODE)], 2)
+        _settle(store)
         times = sorted(_page_times(store))
     p95 = quantiles(times, n=20)[-1]
     print(f"page queries: median {1e3 * times[len(times) // 2]:.1f} ms of {len(times)}")
     return [at_most("page queries over 30 days: p95 in ms of CPU", 1e3 * p95, 100)]
+
+
+def _settle(store: Store) -> None:
+    """A month that came in a minute is merged for a while, in the CPU time of this process."""
+    until = time.monotonic() + MERGES_S
+    while time.monotonic() < until and store.select("SELECT 1 FROM system.merges LIMIT 1"):
+        time.sleep(1)
 
 
 def _page_times(store: Store) -> Iterator[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,3 +67,17 @@ def test_a_wrong_question_names_what_is_wrong(client: TestClient) -> None:
     assert client.get("/v1/job").json() == {"error": "?job= is missing"}
     assert client.get("/v1/job?job=x").status_code == 404
     assert "not a length of time" in client.get("/v1/jobs?since=abc").json()["error"]
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian: prometheus)")
+def test_prometheus_finds_nothing_wrong_with_the_metrics(
+    client: TestClient, collector: Collector
+) -> None:
+    client.post("/v1/batches", content=body())
+    assert collector.writer.flush(30)
+    metrics = client.get("/metrics")
+    assert b'"nightly"' in metrics.content
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=metrics.content, capture_output=True, timeout=60
+    )
+    assert (checked.returncode, checked.stderr + checked.stdout) == (0, b"")
