@@ -274,7 +274,7 @@ print(json.dumps({"cpu_seconds": time.process_time() - ready, "spans":
 """
 BOUNDED_MB = 16
 # Python with its libraries, mapped pages until they are given back, the replay: docs/formats-in.md.
-BESIDE_MB = 90
+BESIDE_MB = 128
 
 
 def bounded(data: Path, folder: Path, megabytes: int) -> list[Bar]:

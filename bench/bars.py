@@ -33,7 +33,7 @@ def median_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> 
 
 def report(benchmark: str, bars: Sequence[Bar], *, as_json: bool) -> int:
     """Prints the bars; the exit code says whether none was missed."""
-    width = max(len(bar.what) for bar in bars)
+    width = max((len(bar.what) for bar in bars), default=0)
     for bar in bars:
         value = "-" if bar.value is None else f"{bar.value:.3g}"
         verdict = {True: "holds", False: "MISSED", None: "not measured"}[bar.holds]
