@@ -2,10 +2,18 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotlight.agent.governor import MOST_SQUEEZE, PACES, Governor, Usage, poll_interval_ns
+from pilotlight.agent.governor import (
+    MOST_SQUEEZE,
+    PACES,
+    Governor,
+    Usage,
+    is_urgent,
+    poll_interval_ns,
+)
 
 SECOND = 1_000_000_000
 MB = 1 << 20
@@ -107,3 +115,20 @@ def test_a_new_process_is_looked_at_often_and_a_quiet_one_less_and_less() -> Non
     for _ in range(8):
         waits_ns.append(poll_interval_ns(0.0, waits_ns[-1], PACES[0]))
     assert [wait // 1_000_000 for wait in waits_ns[1:]] == [10, 20, 40, 80, 160, 250, 250, 250]
+
+
+@pytest.mark.parametrize(
+    ("fill_ratio", "growth_ratio", "elapsed_ns", "urgent"),
+    [
+        (0.25, 0.25, SECOND // 100, False),
+        (0.40, 0.15, SECOND // 100, True),
+        (0.40, 0.15, SECOND, False),
+        (0.60, 0.25, SECOND, True),
+        (0.90, 0.00, SECOND, True),
+    ],
+    ids=["half at most", "full in 30 ms", "full in 3 s", "little room", "little room, at rest"],
+)
+def test_a_ring_is_committed_at_once_where_room_or_time_is_short(
+    fill_ratio: float, growth_ratio: float, elapsed_ns: int, urgent: bool
+) -> None:
+    assert is_urgent(fill_ratio, growth_ratio, elapsed_ns) is urgent

@@ -14,6 +14,9 @@ _CALM_NS = 10_000_000_000
 _CALM_RATIO = 0.5
 _MS = 1_000_000
 _GROWTH_RATIO = 0.25
+_URGENT_RATIO = 0.5
+_FULL_RATIO = 0.8
+_MARGIN_NS = 60 * _MS
 _RELEASE_BYTES = 16 << 20
 
 
@@ -153,6 +156,19 @@ class Governor:
             self.squeeze -= 1
             self.actions["queues_larger"] += 1
             self._squeeze_changed_ns = usage.time_ns
+
+
+def is_urgent(fill_ratio: float, growth_ratio: float, elapsed_ns: int) -> bool:
+    """Whether what a ring holds has to be committed now; its fill grew by that much in that time.
+
+    At the next poll it should still have room for a commit that takes long: a fifth, and if it will
+    be more than half full, for as long as a slow disk takes.
+    """
+    after_ratio = fill_ratio + growth_ratio
+    if after_ratio <= _URGENT_RATIO:
+        return False
+    is_slow = growth_ratio * _MARGIN_NS < (1 - after_ratio) * elapsed_ns
+    return after_ratio > _FULL_RATIO or not is_slow
 
 
 def poll_interval_ns(growth_ratio: float, elapsed_ns: int, pace: Pace) -> int:

@@ -47,7 +47,7 @@ class Job:
     processes: dict[str, Process] = field(default_factory=dict)
     ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     finish: Finish | None = None
-    is_urgent: bool = False  # a ring is half full
+    is_urgent: bool = False  # a ring will soon be full
     is_paused: bool = False
     period_ns: int | None = None
     tier: Tier = Tier.DEFAULT

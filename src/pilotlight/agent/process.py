@@ -12,7 +12,7 @@ from typing import Any
 
 from pilotlight import _drain
 from pilotlight.agent.functions import Functions
-from pilotlight.agent.governor import Pace, poll_interval_ns
+from pilotlight.agent.governor import Pace, is_urgent, poll_interval_ns
 from pilotlight.agent.hello import Control, control
 from pilotlight.agent.recorder import Taken
 from pilotlight.recording.processes import ProcessEnd, ProcessStart
@@ -20,7 +20,6 @@ from pilotlight.recording.schema import MarkKind
 from pilotlight.tier import Coverage, coverage_of
 
 _ALL_WINDOWS_NS = (1 << 63) - 1
-URGENT_RATIO = 0.5
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,7 @@ class Process:
         self.read = 0
         self._fill = 0.0
         self._growth = 0.0
+        self._elapsed_ns = 0
         self._has_rows = True
         self._base_period_ns: int | None = None
         self._said = b""
@@ -82,8 +82,8 @@ class Process:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether a ring is half full, or will be at the next poll if it goes on like this."""
-        return self._fill + self._growth > URGENT_RATIO
+        """Whether a ring that goes on like this has little room or time left at the next poll."""
+        return is_urgent(self._fill, self._growth, self._elapsed_ns)
 
     @property
     def has_rows(self) -> bool:
@@ -109,6 +109,7 @@ class Process:
         self.read += count
         self._has_rows = self._has_rows or count > 0
         self._growth = max(0.0, self._fill - before)
+        self._elapsed_ns = elapsed_ns
         return poll_interval_ns(self._growth, elapsed_ns, pace)
 
     def finish(self, how: str, now_ns: int) -> None:
