@@ -70,8 +70,12 @@ def test_nothing_sent_is_lost_or_doubled_when_agent_and_collector_are_killed_in_
                 agent = start_agent()
         end.touch()
         said, _ = job.communicate(timeout=60)
-        # After a kill the sender waits some seconds at random before it tries again.
+        # After a kill the sender waits some seconds at random before it tries again. That the job
+        # has ended may be told in a batch before that with its last steps.
         until(lambda: running.get("/v1/jobs")["data"][0]["state"] == "finished", 90)
+        name = running.get("/v1/jobs")["data"][0]["job"]
+        last = int(said) - 2
+        until(lambda: running.get(f"/v1/job?job={name}")["data"]["last_step"] == last, 90)
     finally:
         end.touch()
         agent.send_signal(signal.SIGTERM)
