@@ -48,6 +48,30 @@ def test_a_pointwise_convolution_is_a_matrix_product() -> None:
     assert (cost.flops, cost.peak) == (2 * 2 * 25 * 16 * 32, "fp32")
 
 
+def convolution(*values: tuple[int, ...], name: str = "convolution") -> float | None:
+    shapes = ((2, 3, 224, 224), (64, 3, 7, 7))
+    cost = cost_of(Operator(f"aten::{name}", shapes, ("float", "float"), ((), (), *values)))
+    return None if cost is None else cost.flops / (2 * 2 * 64 * 3 * 7 * 7)
+
+
+def test_a_convolution_is_counted_at_the_places_that_its_stride_leaves() -> None:
+    # (224 + 2 * 3 - 7) // 2 + 1 = 112 places a side; with dilation 2 the kernel is 13 wide: 109.
+    assert convolution((), (2, 2), (3, 3), (1, 1)) == 112 * 112
+    assert convolution((), (2, 2), (3, 3), (2, 2)) == 109 * 109
+    assert convolution((), (2,), (3,), (1,)) == 112 * 112
+    assert convolution((3, 3), (2, 2), (1, 1), name="cudnn_convolution") == 112 * 112
+    assert convolution() == 224 * 224
+
+
+def test_a_transposed_convolution_is_counted_at_the_places_of_its_input() -> None:
+    assert convolution((), (2, 2), (3, 3), (1, 1), (1,)) == 224 * 224
+
+
+def test_settings_that_cannot_be_give_no_cost() -> None:
+    assert convolution((), (2, 2), (0, 0), (99, 99)) is None
+    assert convolution((), (2, 2), (0,), ()) == 224 * 224
+
+
 @pytest.mark.parametrize(
     "unknown",
     [

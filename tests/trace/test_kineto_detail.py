@@ -38,6 +38,21 @@ def test_equal_operators_share_a_kind(tmp_path: Path) -> None:
     )
 
 
+def test_the_stride_of_a_convolution_is_told_and_scalars_of_others_make_no_kinds(
+    tmp_path: Path,
+) -> None:
+    told = [["", "", "", "[2, 2]", "[3, 3]", "[1, 1]", "True"], ["", "0.5"], ["", "0.7"]]
+    events = [event([[4, 4], []], ["float", "Scalar"]) for _ in told]
+    for one, values in zip(events, told, strict=True):
+        one["args"]["Concrete Inputs"] = values
+    events[0]["name"] = "aten::convolution"
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
+    found = read_detail(tmp_path / "a.json").operators
+    assert list(found.kind) == [0, 1, 1]
+    assert found.kinds[0].values == ((), (), (), (2, 2), (3, 3), (1, 1), (1,))
+    assert found.kinds[1].values == ()
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: (
@@ -52,7 +67,9 @@ def test_shapes_and_types_of_any_form_are_taken_or_left(
     tmp_path_factory: Any, dims: Any, types: Any
 ) -> None:
     path = tmp_path_factory.mktemp("o") / "a.json"
-    path.write_text(json.dumps({"traceEvents": [event(dims, types), event([[1]])]}))
+    odd = event(dims, types)
+    odd["name"], odd["args"]["Concrete Inputs"] = "aten::convolution", types
+    path.write_text(json.dumps({"traceEvents": [odd, event([[1]])]}))
     found = read_detail(path).operators
     assert len(found.kind) in (1, 2)
     for operator in found.kinds:

@@ -33,14 +33,18 @@ class Cost:
 
 def cost_of(operator: Operator) -> Cost | None:
     """None for operators without a model, and where shapes or types are missing."""
-    rule = _RULES.get(operator.name.removeprefix("aten::"))
+    name = operator.name.removeprefix("aten::")
+    rule = _RULES.get(name)
     if rule is None or not operator.shapes or not operator.types:
         return None
     kind = next((t.lower() for t in operator.types if t.lower() in _PEAK_OF_TYPE), None)
     if kind is None:
         return None
     try:
-        flops, elements = rule(operator.shapes)
+        if name in _SETTINGS:
+            flops, elements = _convolution(operator.shapes, _settings(name, operator))
+        else:
+            flops, elements = rule(operator.shapes)
     except (IndexError, ValueError):
         return None
     if elements <= 0:
@@ -70,15 +74,58 @@ def _baddbmm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
     return _bmm(shapes[1:3])
 
 
-def _convolution(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    """Stride 1 and same padding are assumed where the output's size is not recorded."""
-    batch, channels, *image = shapes[0]
+@dataclass(frozen=True)
+class _Settings:
+    """Of a convolution, one number a side of the image, or one for all."""
+
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    is_transposed: bool
+
+
+def _settings(name: str, operator: Operator) -> _Settings | None:
+    """None where the trace does not tell them."""
+    places, values = _SETTINGS[name], operator.values
+    if len(values) <= max(places) or not all(values[place] for place in places):
+        return None
+    stride, padding, dilation = (values[place] for place in places)
+    is_transposed = name == "convolution" and values[6:7] == ((1,),)
+    return _Settings(stride, padding, dilation, is_transposed)
+
+
+def _convolution(
+    shapes: tuple[Shape, ...], settings: _Settings | None = None
+) -> tuple[float, float]:
+    """Stride 1 and same padding are assumed where nothing else is told."""
+    batch, _, *image = shapes[0]
     out_channels, per_group, *kernel = shapes[1]
-    if not image or not kernel:
+    if not image or len(kernel) != len(image):
         raise ValueError
-    flops = 2.0 * batch * out_channels * per_group * prod(kernel) * prod(image)
-    elements = batch * channels * prod(image) + prod(shapes[1]) + batch * out_channels * prod(image)
-    return flops, float(elements)
+    positions = made = prod(image)
+    if settings is not None and settings.is_transposed:
+        out_channels, made = per_group, made * prod(_sides(settings.stride, image))
+    elif settings is not None:
+        positions = made = _positions(image, kernel, settings)
+    flops = 2.0 * batch * prod(shapes[1]) * positions
+    return flops, float(prod(shapes[0]) + prod(shapes[1]) + batch * out_channels * made)
+
+
+def _positions(image: list[int], kernel: list[int], settings: _Settings) -> int:
+    """How often the kernel is laid on the image."""
+    lists = (settings.stride, settings.padding, settings.dilation)
+    strides, paddings, dilations = (_sides(values, image) for values in lists)
+    counts = []
+    for i, side in enumerate(image):
+        reach = dilations[i] * (kernel[i] - 1) + 1
+        counts.append((side + 2 * paddings[i] - reach) // max(strides[i], 1) + 1)
+    if min(counts) < 1:
+        raise ValueError
+    return prod(counts)
+
+
+def _sides(values: Shape, image: list[int]) -> Shape:
+    return values * len(image) if len(values) == 1 else values
 
 
 def _attention(shapes: tuple[Shape, ...]) -> tuple[float, float]:
@@ -134,6 +181,8 @@ def _norm_backward(shapes: tuple[Shape, ...]) -> tuple[float, float]:
     return 12.0 * size, 3.0 * size
 
 
+# Which inputs are stride, padding and dilation.
+_SETTINGS = {"convolution": (3, 4, 5), "cudnn_convolution": (3, 2, 4)}
 Rule = Callable[[tuple[Shape, ...]], tuple[float, float]]
 _RULES: dict[str, Rule] = {
     "mm": _mm,

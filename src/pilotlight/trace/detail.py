@@ -17,11 +17,13 @@ def _none() -> _Int64:
 
 @dataclass(frozen=True)
 class Operator:
-    """`shapes` has a tuple an input, empty for what is no tensor."""
+    """`shapes` has a tuple an input, empty for what is no tensor; `values` one for each that is a
+    list of integers or True, where the trace tells them and a cost depends on them."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
     types: tuple[str, ...]
+    values: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

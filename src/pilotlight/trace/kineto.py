@@ -27,6 +27,7 @@ ARGUMENTS = {
     "Input Dims": _TEXT,
     "Input type": _TEXT,
     "Input Types": _TEXT,
+    "Concrete Inputs": _TEXT,
     "Sequence number": _INTEGER,
     "Python module id": _INTEGER,
     "grid": _TEXT,

@@ -55,18 +55,21 @@ def _operators(
     rows = dims.rows[spans.kind[dims.rows] == Kind.OPERATOR]
     types = _column("Input type", spans, arguments, rows)
     types = np.where(types == NONE, _column("Input Types", spans, arguments, rows), types)
-    columns = (spans.name[rows], _column("Input Dims", spans, arguments, rows), types)
+    values = _values(names, spans, arguments, rows)
+    columns = (spans.name[rows], _column("Input Dims", spans, arguments, rows), types, values)
     firsts, group = distinct(*columns)
     kinds: dict[Operator, int] = {}
     numbers = np.full(len(firsts), NONE, np.int64)
     for i, first in enumerate(firsts.tolist()):
-        name, shape_text, type_text = (int(column[first]) for column in columns)
+        name, shape_text, type_text, value_text = (int(column[first]) for column in columns)
         shapes = _decoded(dims.texts[shape_text])
         if not isinstance(shapes, list):
             continue
         said = _decoded(dims.texts[type_text]) if type_text != NONE else None
         named = tuple(str(text)[:40] for text in said[:64]) if isinstance(said, list) else ()
-        operator = Operator(names[name], tuple(map(_shape, shapes[:64])), named)
+        told = _decoded(dims.texts[value_text]) if value_text != NONE else None
+        inputs = tuple(map(_value, told[:64])) if isinstance(told, list) else ()
+        operator = Operator(names[name], tuple(map(_shape, shapes[:64])), named, inputs)
         numbers[i] = kinds.setdefault(operator, len(kinds))
     kind = numbers[group]
     rows, kind = rows[kind != NONE], kind[kind != NONE]
@@ -80,6 +83,17 @@ def _operators(
         tuple(kinds),
         tuple(threads),
     )
+
+
+def _values(names: Sequence[str], spans: Spans, arguments: Arguments, rows: Any) -> Int64:
+    """Of convolutions only: those of others would make nearly every operator a kind of its own."""
+    column = _column("Concrete Inputs", spans, arguments, rows)
+    if not (column != NONE).any():
+        return column
+    used = np.unique(spans.name[rows])
+    wanted = [name for name in used.tolist() if names[name].endswith("convolution")]
+    only: Int64 = np.where(np.isin(spans.name[rows], wanted), column, NONE)
+    return only
 
 
 def _grids(spans: Spans, arguments: Arguments) -> Grids:
@@ -159,6 +173,12 @@ def _decoded(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _value(text: Any) -> tuple[int, ...]:
+    if not isinstance(text, str) or len(text) > 400:
+        return ()
+    return (1,) if text == "True" else _shape(_decoded(text))
 
 
 def _shape(value: Any) -> tuple[int, ...]:
