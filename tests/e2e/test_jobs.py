@@ -290,3 +290,19 @@ def test_torchrun_ranks_and_loader_workers_are_told_apart(job: RunJob, program: 
     assert (roles["rank", 0], roles["rank", 1]) == (1, 1)
     assert (roles["child", 0], roles["child", 1]) == (1, 1)
     assert len(done.recording.detail("steps")["step"]) == 2 * 15
+
+
+def test_the_first_value_that_a_thread_tells_is_the_one_it_told(
+    job: RunJob, program: Program
+) -> None:
+    text = """
+import threading, pilotlight
+def tell(): pilotlight.counter("told", 3.25)
+for _ in range(5):
+    thread = threading.Thread(target=tell)
+    thread.start()
+    thread.join()
+"""
+    done = job(PYTHON, program(text))
+    told = [name == "told" for name in done.names("counters")]
+    assert done.recording.detail("counters")["value"][told].tolist() == [3.25] * 5
