@@ -37,6 +37,7 @@ _WITHOUT_DEVICE = (*_HOST_PARTS, "communication", "compute")
 _COLLECTIVE_SIGNS = ("nccl", "rccl", "allreduce", "all_reduce", "allgather", "all_gather")
 _MOST_INTERVALS = 1_000_000
 _SETTLE_NS = 2_000_000_000
+_ALL_NS = 1 << 62
 _LONGEST_STEP_NS = 300_000_000_000
 
 StepRow = list[int]
@@ -58,6 +59,7 @@ class StepParts:
         self._known = 1 << _PART["gc"]
         self._last_end_ns = 0
         self._complete_from_ns = 0
+        self._is_closed = False
         self.left_out = 0
 
     def add(self, detail: Tables) -> None:
@@ -77,8 +79,14 @@ class StepParts:
         if "collectives" in detail:
             self._collectives(detail["collectives"][1])
 
+    def close(self) -> None:
+        """No more is to come: no step waits for its parts any longer."""
+        self._is_closed = True
+
     def take(self, until_ns: int) -> list[StepRow]:
-        """Steps that ended before then, each once."""
+        """Steps that ended before then, each once; after close() all."""
+        if self._is_closed:
+            until_ns = _ALL_NS
         ready = [step for step in self._steps if step[1] + step[2] <= until_ns - _SETTLE_NS]
         if not ready:
             self._drop_before(until_ns)

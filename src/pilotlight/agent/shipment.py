@@ -97,6 +97,7 @@ class ProcessShipment:
         self.how = self.process.end(now_ns).how
         self.ended_ns = now_ns
         self.launched.close()
+        self.parts.close()
 
     def add(self, taken: Taken) -> None:
         self.definitions.learn(taken.detail)

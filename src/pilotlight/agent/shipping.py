@@ -113,6 +113,7 @@ class Shipping:
         for shipment in self._shipments.values():
             for one in shipment.processes.values():
                 one.launched.close()
+                one.parts.close()
         self._seal([(job, False) for job in jobs], clock, governor, now_ns)
         self._checkup.close()
         self.requests.stop()
