@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 
+from tests.collector.cable import Cable
 from tests.collector.conftest import RunningCollector, until
 from tests.collector.wire import CUT, HALF_OPEN, SLOW, WHOLE, Wire
 
@@ -113,6 +115,43 @@ def test_a_half_open_connection_is_given_up_and_the_batch_sent_again(
     sender.stop(5)
     assert sender.sent == COUNT and outbox.lost.batches == 0
     until(lambda: arrived(collector, "halfopen"))
+
+
+@pytest.fixture
+def cable() -> Iterator[Cable]:
+    try:
+        made = Cable(os.getpid() % 250)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no network namespaces here: {error}")
+    yield made
+    made.close()
+
+
+def test_over_a_cable_that_is_slow_and_pulled_for_a_while_each_batch_comes_once(
+    collector: RunningCollector, cable: Cable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "_LONGEST_WAIT_S", 0.5)
+    monkeypatch.setattr(sending, "_TIMEOUT_S", 5.0)
+    outbox = filled(tmp_path / "outbox", "cable")
+    cable.slow("32kbit")
+    # A collector without TLS answers on loopback only, so each end has its own way to the cable.
+    here = Wire(collector.port, cable.address)
+    with cable.other_side():
+        there = Wire(here.port, target=cable.address)
+        sender = Sender(Target(there.url, tmp_path), outbox)
+        sender.start()
+    sender.wake()
+    until(lambda: here.passed_bytes > 600, 60)
+    cable.pull()
+    until(lambda: sender.problems, 60)
+    assert len(outbox) > 0
+    cable.plug()
+    until(lambda: len(outbox) == 0, 120)
+    sender.stop(5)
+    there.close()
+    here.close()
+    assert outbox.lost.batches == 0
+    until(lambda: arrived(collector, "cable"))
 
 
 _AGENT = """

@@ -14,12 +14,13 @@ _SLOW_PAUSE_S = 0.02
 
 
 class Wire:
-    """Listens on loopback and leads to `port`. `state` may be changed at any time: cut hangs up on
-    everybody and lets nobody in; half open keeps connections and passes nothing on."""
+    """Listens at `address` and leads to `port` of `target`, both normally loopback. `state` may be
+    changed at any time: cut hangs up on everybody and lets nobody in; half open keeps connections
+    and passes nothing on."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, port: int, address: str = "127.0.0.1", target: str = "127.0.0.1") -> None:
+        self._target = target, port
+        self._listener = socket.create_server((address, 0))
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_closed = False
         self.state = WHOLE
@@ -28,7 +29,11 @@ class Wire:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
 
     def bend(self, state: str) -> None:
         self.state = state
@@ -48,7 +53,7 @@ class Wire:
                 if self.state == CUT:
                     client.close()
                     continue
-                pair = client, socket.create_connection(("127.0.0.1", self._target))
+                pair = client, socket.create_connection(self._target)
                 self._pairs.append(pair)
                 threading.Thread(target=self._pass, args=(pair,), daemon=True).start()
 
