@@ -15,6 +15,9 @@ struct Metric {
   const char* names[2];
 };
 
+// What CUPTI may ask for in the job's memory to put values into, for each GPU; more is refused.
+constexpr size_t kMostImageBytes = 16u << 20;
+
 class MetricSet {
  public:
   static constexpr uint32_t kMost = 16;

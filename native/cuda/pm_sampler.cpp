@@ -19,7 +19,6 @@ constexpr uint64_t kLongestIntervalNs = 128000000;
 constexpr double kCyclesPerNs = 1.5;
 constexpr uint32_t kSamplesAtOnce = 128;
 constexpr uint32_t kMostDecodes = 64;
-constexpr size_t kMostImageBytes = 256u << 20;
 
 // These have no trigger by time.
 bool counts_cycles(const char* chip) noexcept {

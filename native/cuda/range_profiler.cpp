@@ -12,8 +12,6 @@
 namespace pilotlight::cupti {
 namespace {
 
-constexpr size_t kMostImageBytes = 256u << 20;
-
 // The opening in which this thread began a launch: its end counts only there.
 thread_local uint32_t opening_of_launch = 0;
 
