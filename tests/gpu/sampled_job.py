@@ -25,6 +25,19 @@ while True:
     gpu.kernel("gemm", 60_000)
     time.sleep(0.001)
 """
+# Each context lives for a few windows; none may be touched after its end.
+SHORT_CONTEXTS = """
+gpu = Gpu()
+function = gpu.function("gemm")
+while True:
+    context, stream = ctypes.c_void_p(), ctypes.c_void_p()
+    gpu.library.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+    gpu.library.cuStreamCreate(ctypes.byref(stream), 0)
+    for _ in range(100):
+        gpu.library.cuLaunchKernel(function, 60_000, 1, 1, 1, 1, 1, 0, stream, 0, 0)
+        time.sleep(0.001)
+    gpu.library.cuCtxDestroy_v2(context)
+"""
 
 Start = Callable[..., subprocess.Popen[str]]
 

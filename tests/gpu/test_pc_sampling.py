@@ -7,7 +7,14 @@ import subprocess
 
 import pytest
 from tests.gpu.conftest import wait_for_gpu
-from tests.gpu.sampled_job import PILOTLIGHT, Start, capture, sample_until, start
+from tests.gpu.sampled_job import (
+    PILOTLIGHT,
+    SHORT_CONTEXTS,
+    Start,
+    capture,
+    sample_until,
+    start,
+)
 
 from pilotlight.recording.recording import Recording
 from pilotlight.report.stalls import stalls_of
@@ -26,19 +33,6 @@ while True:
             gpu.function("gemm"), 60_000, 1, 1, 1, 1, 1, 0, gpu.stream(0), 0, 0
         )
     time.sleep(0.001)
-"""
-# Each context lives for a few windows; none may be touched after its end.
-_SHORT_CONTEXTS = """
-gpu = Gpu()
-function = gpu.function("gemm")
-while True:
-    context, stream = ctypes.c_void_p(), ctypes.c_void_p()
-    gpu.library.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
-    gpu.library.cuStreamCreate(ctypes.byref(stream), 0)
-    for _ in range(100):
-        gpu.library.cuLaunchKernel(function, 60_000, 1, 1, 1, 1, 1, 0, stream, 0, 0)
-        time.sleep(0.001)
-    gpu.library.cuCtxDestroy_v2(context)
 """
 
 
@@ -67,7 +61,7 @@ def test_a_capture_says_why_kernels_stall(start: Start) -> None:
     assert "Why kernels stall" in report.stdout and "waits for global memory 50%" in report.stdout
 
 
-@pytest.mark.parametrize("program", [_TWO_CONTEXTS, _SHORT_CONTEXTS], ids=["two", "short"])
+@pytest.mark.parametrize("program", [_TWO_CONTEXTS, SHORT_CONTEXTS], ids=["two", "short"])
 def test_contexts_come_and_go_while_they_are_sampled(start: Start, program: str) -> None:
     job = start(program)
     folder = sample_until("pc", lambda sampling: sampling["samples"] > 300)

@@ -7,7 +7,14 @@ import subprocess
 
 import pytest
 from tests.gpu.conftest import wait_for_gpu
-from tests.gpu.sampled_job import PILOTLIGHT, Start, capture, sample_until, start
+from tests.gpu.sampled_job import (
+    PILOTLIGHT,
+    SHORT_CONTEXTS,
+    Start,
+    capture,
+    sample_until,
+    start,
+)
 
 from pilotlight.recording.recording import Recording
 from pilotlight.report.kernel_use import kernels_of
@@ -22,19 +29,6 @@ while True:
     gpu.runtime_kernel("gemm", 100_000)
     gpu.kernel("copy_kernel", 100_000)
     time.sleep(0.001)
-"""
-# Each context lives for a few windows; none may be touched after its end.
-_SHORT_CONTEXTS = """
-gpu = Gpu()
-function = gpu.function("gemm")
-while True:
-    context, stream = ctypes.c_void_p(), ctypes.c_void_p()
-    gpu.library.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
-    gpu.library.cuStreamCreate(ctypes.byref(stream), 0)
-    for _ in range(100):
-        gpu.library.cuLaunchKernel(function, 60_000, 1, 1, 1, 1, 1, 0, stream, 0, 0)
-        time.sleep(0.001)
-    gpu.library.cuCtxDestroy_v2(context)
 """
 
 
@@ -68,7 +62,7 @@ def test_a_capture_says_what_each_kernel_asks_of_the_gpu(start: Start) -> None:
 
 def test_contexts_come_and_go_while_they_are_profiled(start: Start) -> None:
     """By the newest interface."""
-    job = start(_SHORT_CONTEXTS, cupti=130401)
+    job = start(SHORT_CONTEXTS, cupti=130401)
     folder = sample_until("range", lambda sampling: sampling["samples"] > 100)
     wait_for_gpu(lambda gpu: gpu["tier"] == "records" and gpu["records_ratio"] > 0)
     assert "gemm" in [one.kernel for one in kernels_of(Recording.open(folder))]

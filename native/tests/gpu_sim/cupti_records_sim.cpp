@@ -69,86 +69,71 @@ T* put(uint8_t* place, uint32_t kind) {
   return record;
 }
 
+// What every record of work on a stream has.
+template <typename T>
+T* put_work(uint8_t* place, uint32_t kind, const Work& work) {
+  T* record = put<T>(place, kind);
+  record->start = work.start_ns;
+  record->end = work.end_ns;
+  record->context = work.context;
+  record->stream = work.stream;
+  record->correlation = work.correlation;
+  return record;
+}
+
+// The same where it says its device.
+template <typename T>
+T* put_device_work(uint8_t* place, uint32_t kind, const Work& work) {
+  T* record = put_work<T>(place, kind, work);
+  record->device = work.device;
+  return record;
+}
+
 }  // namespace
 
 void write_record(uint8_t* place, uint32_t kind, const Work& work) {
   switch (kind) {
     case abi::kConcurrentKernel: {
-      auto* r = put<abi::KernelRecord>(place, kind);
-      r->start = work.start_ns;
-      r->end = work.end_ns;
+      auto* r = put_device_work<abi::KernelRecord>(place, kind, work);
       r->completed = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
       r->grid[0] = r->block[0] = 1;
-      r->correlation = work.correlation;
       r->name = work.name;
       r->graph_node = work.graph_node;
       r->graph = work.graph;
       return;
     }
     case abi::kMemcpy: {
-      auto* r = put<abi::MemcpyRecord>(place, kind);
+      auto* r = put_device_work<abi::MemcpyRecord>(place, kind, work);
       r->copy_kind = uint8_t(work.copy_kind);
       r->source_kind = work.copy_kind == 1 ? 1 : 3;
       r->target_kind = work.copy_kind == 2 ? 1 : 3;
       r->bytes = work.bytes;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->correlation = work.correlation;
       r->graph_node = work.graph_node;
       r->graph = work.graph;
       return;
     }
     case abi::kMemcpyPeer: {
-      auto* r = put<abi::MemcpyPeerRecord>(place, kind);
+      auto* r = put_device_work<abi::MemcpyPeerRecord>(place, kind, work);
       r->copy_kind = 10;
       r->source_kind = r->target_kind = 3;
       r->bytes = work.bytes;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->correlation = work.correlation;
       return;
     }
     case abi::kMemset: {
-      auto* r = put<abi::MemsetRecord>(place, kind);
+      auto* r = put_device_work<abi::MemsetRecord>(place, kind, work);
       r->bytes = work.bytes;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
-      r->context = work.context;
-      r->stream = work.stream;
-      r->correlation = work.correlation;
       r->graph_node = work.graph_node;
       r->graph = work.graph;
       return;
     }
     case abi::kSynchronization: {
-      auto* r = put<abi::SynchronizationRecord>(place, kind);
+      auto* r = put_work<abi::SynchronizationRecord>(place, kind, work);
       r->type = work.sync_type;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->correlation = work.correlation;
-      r->context = work.context;
-      r->stream = work.stream;
       return;
     }
     case abi::kGraphTrace: {
-      auto* r = put<abi::GraphTraceRecord>(place, kind);
-      r->correlation = work.correlation;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
-      r->device = work.device;
+      auto* r = put_device_work<abi::GraphTraceRecord>(place, kind, work);
       r->graph = work.graph;
-      r->context = work.context;
-      r->stream = work.stream;
       return;
     }
     case abi::kOverhead: {
