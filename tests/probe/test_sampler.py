@@ -36,6 +36,7 @@ SOURCES = [
     "probe/stack_interner.cpp",
     "probe/stack_snapshot.cpp",
     "probe/stack_walk.cpp",
+    "probe/thread_list.cpp",
     "probe/thread_state.cpp",
     "probe/thread_table.cpp",
 ]
