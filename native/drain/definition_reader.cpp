@@ -48,4 +48,11 @@ bool DefinitionReader::track(uint32_t id, Track* track) const noexcept {
   return fixed(id, DefinitionKind::kTrack, track) && track->name < id;
 }
 
+bool IdSet::add_new(uint32_t id, uint32_t word, uint64_t bit) {
+  if (id == 0 || id >= kLimit) return false;
+  if (word >= words_.size()) words_.resize(word + 1 + word / 4);
+  words_[word] |= bit;
+  return true;
+}
+
 }  // namespace pilotlight

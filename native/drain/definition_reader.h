@@ -31,20 +31,18 @@ class DefinitionReader {
 // Which ids a chunk has already been given.
 class IdSet {
  public:
-  // True if the id was not in the set yet. Ids beyond any arena are never added.
+  // True if the id was not in the set yet. No id and ids beyond any arena are never added.
   bool add(uint32_t id) {
-    if (id >= kLimit) return false;
     uint32_t word = id / 64;
-    if (word >= words_.size()) words_.resize(word + 1 + word / 4);
     uint64_t bit = uint64_t{1} << (id % 64);
-    if (words_[word] & bit) return false;
-    words_[word] |= bit;
-    return true;
+    if (word < words_.size() && (words_[word] & bit) != 0) return false;
+    return add_new(id, word, bit);
   }
   void clear() noexcept { words_.clear(); }
 
  private:
   static constexpr uint32_t kLimit = (64u << 20) / kDefinitionAlign;
+  bool add_new(uint32_t id, uint32_t word, uint64_t bit);
   std::vector<uint64_t> words_;
 };
 

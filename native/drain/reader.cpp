@@ -55,13 +55,13 @@ uint64_t Reader::read() {
   if (clock_ != &stated_) clock_->refresh();
   uint64_t count = 0;
   for (uint32_t i = 0; i < view_.header().ring_count; i++) {
-    uint64_t found = rings_[i].read(
-        scratch_, [&](const RecordHeader& header, const char* bytes) { record(i, header, bytes); });
+    uint64_t found = read_ring(i);
     if (found == 0 && !rings_[i].quarantined()) continue;
     progress_[i].position = rings_[i].position();
     used_ |= uint64_t{1} << i;
     count += found;
   }
+  sum_rows();
   residual_gaps();
   live_.read += count;
   return count;
@@ -110,6 +110,7 @@ void Reader::finish(int64_t time_ns) {
       close_range(ring, ring.open.size() - 1, time_ns, kSpanNeverClosed);
     }
   }
+  sum_rows();
   if (!exited_) rows_.marks.push_back({0, 0, time_ns, 0, kMarkDied});
 }
 
@@ -122,6 +123,7 @@ Rows Reader::take() {
   rows.activities.reserve(rows_.activities.size());
   rows.launches.reserve(rows_.launches.size());
   std::swap(rows, rows_);
+  summed_ = {};
   for_used([&](uint32_t i) { taken_[i] = progress_[i]; });
   return rows;
 }

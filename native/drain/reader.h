@@ -143,13 +143,16 @@ class Reader {
   void release_pages() noexcept { view_.release_pages(); }
 
  private:
-  void record(uint32_t ring, const RecordHeader& header, const char* bytes);
+  uint64_t read_ring(uint32_t ring);
+  void record(RingProgress& ring, const RecordHeader& header, const char* bytes);
+  void rare_record(RingProgress& ring, const RecordHeader& header, const char* bytes);
   void end_range(RingProgress& ring, uint32_t name, uint8_t kind, int64_t now_ns);
   void end_alone(RingProgress& ring, uint32_t name, int64_t now_ns);
   void close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags);
+  void close_newest(RingProgress& ring, int64_t now_ns, uint8_t flags);
+  void sum_rows();
   void add_phase(uint32_t name, int64_t duration_ns) noexcept;
   void begin_step(RingProgress& ring, int64_t step, int64_t now_ns);
-  void sample(const RecordHeader& header, const char* bytes);
   void activity(const RingProgress& ring, const RecordHeader& header, const char* bytes);
   void launch(const RingProgress& ring, const RecordHeader& header, const char* bytes);
   void collective(const RingProgress& ring, const RecordHeader& header, const char* bytes);
@@ -180,6 +183,10 @@ class Reader {
   uint64_t used_ = 0;  // a bit a ring
   std::vector<char> scratch_;
   Rows rows_;
+  // How many of these rows the sums have.
+  struct Summed {
+    size_t spans = 0, samples = 0, activities = 0;
+  } summed_;
   std::vector<StepRow> window_steps_;
   std::vector<ThreadRow> window_threads_;
   Sums sums_;

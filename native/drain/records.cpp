@@ -24,35 +24,78 @@ uint8_t span_kind(uint8_t flags) noexcept {
   return known ? flags : static_cast<uint8_t>(SpanKind::kRange);
 }
 
+// Phases interrupt one another also inside ranges that go on; they are not nested with them.
+bool is_phase(uint8_t kind) noexcept { return kind == static_cast<uint8_t>(SpanKind::kPhase); }
+
 uint8_t activity_kind(uint32_t kind) noexcept {
   return kind <= static_cast<uint8_t>(ActivityKind::kExternalId) ? static_cast<uint8_t>(kind) : 0;
 }
 
 }  // namespace
 
-void Reader::record(uint32_t index, const RecordHeader& header, const char* bytes) {
-  RingProgress& ring = progress_[index];
+inline void Reader::close_newest(RingProgress& ring, int64_t now_ns, uint8_t flags) {
+  const OpenRange& range = ring.open.back();
+  int64_t duration = std::max<int64_t>(now_ns - range.start_ns, 0);
+  rows_.spans.emplace_back() = {ring.thread, range.name, range.start_ns,
+                                duration,    range.kind, flags};
+  ring.open.pop_back();
+}
+
+// Rows are written where they stay: one that is put together elsewhere and then copied in wider
+// words waits for its own stores.
+inline void Reader::record(RingProgress& ring, const RecordHeader& header, const char* bytes) {
   int64_t now = to_ns(header.ticks);
   switch (static_cast<RecordType>(header.type)) {
     case RecordType::kBegin:
       if (ring.open.size() < kMaxOpenRanges) {
-        ring.open.push_back({header.id, span_kind(header.flags), now});
+        ring.open.emplace_back() = {header.id, span_kind(header.flags), now};
       } else {
         unmatched_++;
       }
       return;
     case RecordType::kEnd:
+      // Nearly always the newest one.
+      if (!ring.open.empty() && ring.open.back().name == header.id &&
+          is_phase(ring.open.back().kind) == is_phase(header.flags)) {
+        return close_newest(ring, now, 0);
+      }
       if ((header.flags & kEndAlone) != 0) return end_alone(ring, header.id, now);
       return end_range(ring, header.id, span_kind(header.flags), now);
-    case RecordType::kSample:
-      return sample(header, bytes);
+    case RecordType::kSample: {
+      Sample sample;
+      if (!as(header, bytes, &sample)) break;
+      int64_t weight = static_cast<int64_t>(std::min<uint64_t>(sample.weight_ns, kMaxWeightNs));
+      uint8_t state = sample.state <= static_cast<uint8_t>(ThreadState::kDisk) ? sample.state : 0;
+      rows_.samples.emplace_back() = {sample.tid, header.id, now, weight, state, sample.flags};
+      return;
+    }
     case RecordType::kCounter: {
       Counter counter;
       if (!as(header, bytes, &counter)) break;
-      rows_.counters.push_back({ring.thread, header.id, now, counter.value});
+      rows_.counters.emplace_back() = {ring.thread, header.id, now, counter.value};
       live_.counters.put(header.id, counter.value);
       return;
     }
+    case RecordType::kActivity:
+      return activity(ring, header, bytes);
+    case RecordType::kLaunch:
+      return launch(ring, header, bytes);
+    default:
+      return rare_record(ring, header, bytes);
+  }
+  unknown_++;
+}
+
+uint64_t Reader::read_ring(uint32_t index) {
+  RingProgress& ring = progress_[index];
+  return rings_[index].read(scratch_, [&](const RecordHeader& header, const char* bytes) {
+    record(ring, header, bytes);
+  });
+}
+
+void Reader::rare_record(RingProgress& ring, const RecordHeader& header, const char* bytes) {
+  int64_t now = to_ns(header.ticks);
+  switch (static_cast<RecordType>(header.type)) {
     case RecordType::kStep: {
       Value value;
       if (!as(header, bytes, &value)) break;
@@ -95,14 +138,11 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
       Gap gap;
       if (!as(header, bytes, &gap)) break;
       ring.known_full += gap.count;
+      auto index = static_cast<uint32_t>(&ring - progress_.data());
       rows_.gaps.push_back(
           {index, kGapFull, to_ns(gap.first_ticks), to_ns(gap.last_ticks), gap.count});
       return;
     }
-    case RecordType::kActivity:
-      return activity(ring, header, bytes);
-    case RecordType::kLaunch:
-      return launch(ring, header, bytes);
     case RecordType::kCollective:
       return collective(ring, header, bytes);
     case RecordType::kProcess:
@@ -127,23 +167,19 @@ void Reader::record(uint32_t index, const RecordHeader& header, const char* byte
 }
 
 void Reader::end_range(RingProgress& ring, uint32_t name, uint8_t kind, int64_t now_ns) {
-  // Phases interrupt one another also inside ranges that go on; they are not nested with them.
-  bool is_phase = kind == static_cast<uint8_t>(SpanKind::kPhase);
   auto is_it = [&](const OpenRange& range) {
-    return range.name == name && (range.kind == static_cast<uint8_t>(SpanKind::kPhase)) == is_phase;
+    return range.name == name && is_phase(range.kind) == is_phase(kind);
   };
   size_t depth = ring.open.size();
-  // Nearly always the newest one.
-  if (depth > 0 && is_it(ring.open.back())) return close_range(ring, depth - 1, now_ns, 0);
   while (depth > 0 && !is_it(ring.open[depth - 1])) depth--;
   if (depth == 0) {
     unmatched_++;
     return;
   }
-  if (!is_phase) {
+  if (!is_phase(kind)) {
     // Ranges inside whose end was lost end with it.
     for (size_t i = ring.open.size(); i > depth; i--) {
-      if (ring.open[i - 1].kind == static_cast<uint8_t>(SpanKind::kPhase)) continue;
+      if (is_phase(ring.open[i - 1].kind)) continue;
       close_range(ring, i - 1, now_ns, kSpanNeverClosed);
     }
   }
@@ -158,18 +194,9 @@ void Reader::end_alone(RingProgress& ring, uint32_t name, int64_t now_ns) {
 }
 
 void Reader::close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags) {
-  OpenRange range = ring.open[place];
-  if (place + 1 == ring.open.size()) {
-    ring.open.pop_back();
-  } else {
-    ring.open.erase(ring.open.begin() + static_cast<std::ptrdiff_t>(place));
-  }
-  int64_t duration = std::max<int64_t>(now_ns - range.start_ns, 0);
-  rows_.spans.push_back({ring.thread, range.name, range.start_ns, duration, range.kind, flags});
-  // Plain ranges have state 0, as they always had.
-  uint8_t state = range.kind == static_cast<uint8_t>(SpanKind::kRange) ? 0 : range.kind;
-  sums_.add(SumKind::kRange, state, range.name, now_ns, duration);
-  if (range.kind == static_cast<uint8_t>(SpanKind::kPhase)) add_phase(range.name, duration);
+  auto at = ring.open.begin() + static_cast<std::ptrdiff_t>(place);
+  std::rotate(at, at + 1, ring.open.end());
+  close_newest(ring, now_ns, flags);
 }
 
 // For `watch` only, which shows the few that adapters tell; all of them are in windows and spans.
@@ -180,6 +207,30 @@ void Reader::add_phase(uint32_t name, int64_t duration_ns) noexcept {
     phase.total_ns += static_cast<uint64_t>(duration_ns);
     return;
   }
+}
+
+// Table by table, in tight loops: the sums of one row need not wait for those of the row before.
+void Reader::sum_rows() {
+  for (size_t i = summed_.spans; i < rows_.spans.size(); i++) {
+    const SpanRow& row = rows_.spans[i];
+    if (row.kind == static_cast<uint8_t>(SpanKind::kGc)) continue;  // summed by generation
+    // Plain ranges have state 0, as they always had.
+    uint8_t state = row.kind == static_cast<uint8_t>(SpanKind::kRange) ? 0 : row.kind;
+    sums_.add(SumKind::kRange, state, row.name, row.start_ns + row.duration_ns, row.duration_ns);
+    if (is_phase(row.kind)) add_phase(row.name, row.duration_ns);
+  }
+  for (size_t i = summed_.samples; i < rows_.samples.size(); i++) {
+    const SampleRow& row = rows_.samples[i];
+    sums_.add(SumKind::kSample, row.state, row.stack, row.time_ns, row.weight_ns);
+    live_.state_ns[row.state] += static_cast<uint64_t>(row.weight_ns);
+  }
+  for (size_t i = summed_.activities; i < rows_.activities.size(); i++) {
+    const ActivityRow& row = rows_.activities[i];
+    if (row.kind >= static_cast<uint8_t>(ActivityKind::kPcSamples)) continue;  // took no time
+    sums_.add(SumKind::kActivity, row.kind, row.name, row.start_ns + row.duration_ns,
+              row.duration_ns);
+  }
+  summed_ = {rows_.spans.size(), rows_.samples.size(), rows_.activities.size()};
 }
 
 void Reader::begin_step(RingProgress& ring, int64_t step, int64_t now_ns) {
@@ -199,20 +250,6 @@ void Reader::begin_step(RingProgress& ring, int64_t step, int64_t now_ns) {
   live_.last_step_ns = now_ns;
 }
 
-void Reader::sample(const RecordHeader& header, const char* bytes) {
-  Sample sample;
-  if (!as(header, bytes, &sample)) {
-    unknown_++;
-    return;
-  }
-  int64_t now = to_ns(header.ticks);
-  int64_t weight = static_cast<int64_t>(std::min<uint64_t>(sample.weight_ns, kMaxWeightNs));
-  uint8_t state = sample.state <= static_cast<uint8_t>(ThreadState::kDisk) ? sample.state : 0;
-  rows_.samples.push_back({sample.tid, header.id, now, weight, state, sample.flags});
-  sums_.add(SumKind::kSample, state, header.id, now, weight);
-  live_.state_ns[state] += static_cast<uint64_t>(weight);
-}
-
 // A length that a producer states: never negative, at most an hour.
 int64_t Reader::length_ns(uint64_t start_ticks, uint64_t ticks) const noexcept {
   uint64_t end = start_ticks + ticks;
@@ -229,11 +266,10 @@ void Reader::activity(const RingProgress& ring, const RecordHeader& header, cons
   int64_t start = to_ns(header.ticks);
   int64_t duration = length_ns(header.ticks, activity.duration_ticks);
   uint8_t kind = activity_kind(activity.kind);
-  rows_.activities.push_back({ring.thread, header.id, activity.track, kind, header.flags, start,
-                              duration, activity.correlation, activity.bytes, activity.stack,
-                              activity.range, activity.detail});
-  if (kind >= static_cast<uint8_t>(ActivityKind::kPcSamples)) return;  // no work: took no time
-  sums_.add(SumKind::kActivity, kind, header.id, start + duration, duration);
+  rows_.activities.emplace_back() = {
+      ring.thread,    header.id,      activity.track, kind,
+      header.flags,   start,          duration,       activity.correlation,
+      activity.bytes, activity.stack, activity.range, activity.detail};
 }
 
 void Reader::launch(const RingProgress& ring, const RecordHeader& header, const char* bytes) {
@@ -242,9 +278,10 @@ void Reader::launch(const RingProgress& ring, const RecordHeader& header, const 
     unknown_++;
     return;
   }
-  rows_.launches.push_back({ring.thread, header.id, activity_kind(launch.kind), header.flags,
-                            to_ns(header.ticks), length_ns(header.ticks, launch.duration_ticks),
-                            launch.correlation, launch.stack});
+  rows_.launches.emplace_back() = {
+      ring.thread,        header.id,           activity_kind(launch.kind),
+      header.flags,       to_ns(header.ticks), length_ns(header.ticks, launch.duration_ticks),
+      launch.correlation, launch.stack};
 }
 
 void Reader::collective(const RingProgress& ring, const RecordHeader& header, const char* bytes) {

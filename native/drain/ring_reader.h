@@ -40,30 +40,29 @@ class RingReader {
     uint64_t count = 0;
     while (position_ != head) {
       uint64_t start = position_ & (bytes_ - 1);
-      uint64_t left = head - position_, to_wrap = bytes_ - start;
-      uint64_t copied = std::min({left, to_wrap, kScratchBytes});
-      RecordHeader header;
-      if (copied < sizeof(header) || !view_->copy(data_ + start, scratch.data(), copied)) {
-        return count + quarantine();
-      }
-      // What is cut off here begins the next copy.
-      for (uint64_t at = 0; at + sizeof(header) <= copied;) {
+      // No record crosses the head or the wrap, and a pad ends exactly at the wrap.
+      uint64_t to_wrap = bytes_ - start, end = std::min(head - position_, to_wrap);
+      uint64_t copied = std::min(end, kScratchBytes);
+      if (!view_->copy(data_ + start, scratch.data(), copied)) return count + quarantine();
+      uint64_t at = 0;
+      while (at < copied) {
+        RecordHeader header;
         std::memcpy(&header, scratch.data() + at, sizeof(header));
-        bool pad = header.type == static_cast<uint8_t>(RecordType::kPad);
-        // No record crosses the wrap, and a pad ends exactly there.
-        bool fits = header.size >= sizeof(header) && header.size % kRecordAlign == 0 &&
-                    header.size <= left - at && header.size <= to_wrap - at;
-        if (!fits || (pad ? header.size != to_wrap - at : header.size > kMaxRecordBytes)) {
+        uint64_t size = header.size, next = at + size;
+        bool is_pad = header.type == static_cast<uint8_t>(RecordType::kPad);
+        if (size == 0 || size % kRecordAlign != 0 || next > end ||
+            (is_pad ? next != to_wrap : size > kMaxRecordBytes)) {
+          position_ += at;
           return count + quarantine();
         }
-        if (!pad) {
-          if (header.size > copied - at) break;
+        if (!is_pad) {
+          if (next > copied) break;  // cut off here: it begins the next copy
           record(header, scratch.data() + at);
           count++;
         }
-        at += header.size;
-        position_ += header.size;
+        at = next;
       }
+      position_ += at;
     }
     return count;
   }
@@ -88,7 +87,8 @@ class RingReader {
 
  private:
   static constexpr uint64_t kScratchBytes = 16 << 10;
-  static_assert(kScratchBytes >= kMaxRecordBytes);
+  static_assert(kScratchBytes >= kMaxRecordBytes && kScratchBytes % kRecordAlign == 0);
+  static_assert(sizeof(RecordHeader) == kRecordAlign);
 
   uint64_t quarantine() noexcept {
     quarantined_ = true;

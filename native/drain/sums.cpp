@@ -6,24 +6,30 @@
 
 namespace pilotlight {
 
+void Window::grow() {
+  std::vector<Sum> smaller(sums_.size() * 2);
+  smaller.swap(sums_);
+  mask_ = sums_.size() - 1;
+  shift_--;
+  touched_.clear();
+  for (const Sum& sum : smaller) {
+    if (sum.key == 0) continue;
+    Sum* place = place_of(sum.key);
+    *place = sum;
+    if (sum.count != 0) touched_.push_back(static_cast<uint32_t>(place - sums_.data()));
+  }
+}
+
 Window::Sum* Window::new_sum(uint64_t key, Sum* place) {
   if (used_ >= kMaxKeys) {
     uint64_t rest = key & ~uint64_t{0xffffffff};
-    place = place_of(sums_, rest);
+    place = place_of(rest);
     if (place->key == rest) return place;
     key = rest;
   }
   if ((used_ + 1) * 2 > sums_.size()) {
-    std::vector<Sum> larger(sums_.size() * 2);
-    for (const Sum& sum : sums_) {
-      if (sum.key != 0) *place_of(larger, sum.key) = sum;
-    }
-    sums_.swap(larger);
-    touched_.clear();
-    for (uint32_t i = 0; i < sums_.size(); i++) {
-      if (sums_[i].count != 0) touched_.push_back(i);
-    }
-    place = place_of(sums_, key);
+    grow();
+    place = place_of(key);
   }
   used_++;
   *place = {key, 0, 0, INT64_MAX, 0, kNoHistogram};

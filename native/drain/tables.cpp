@@ -123,7 +123,7 @@ void DefinitionTables::new_name(uint32_t id) {
 
 void DefinitionTables::frame(uint32_t id) {
   Frame frame;
-  if (id == 0 || !given_->add(id) || !reader_->frame(id, &frame)) return;
+  if (!given_->add(id) || !reader_->frame(id, &frame)) return;
   frames_.push_back({id, frame.line, frame.first_line});
   functions_.add(text(frame.function));
   files_.add(text(frame.file));
@@ -136,7 +136,7 @@ void DefinitionTables::new_stack(uint32_t id) {
     stacks_.push_back({id, entry.parent, entry.frame});
     frame(entry.frame);
     id = entry.parent;
-    if (id == 0 || !given_->add(id)) return;
+    if (!given_->add(id)) return;
   }
 }
 

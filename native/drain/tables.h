@@ -43,13 +43,13 @@ class DefinitionTables {
 
   // Nearly always the chunk has them: no call then.
   void name(uint32_t id) {
-    if (id != 0 && given_->add(id)) new_name(id);
+    if (given_->add(id)) new_name(id);
   }
   void stack(uint32_t id) {
-    if (id != 0 && given_->add(id)) new_stack(id);
+    if (given_->add(id)) new_stack(id);
   }
   void track(uint32_t id) {
-    if (id != 0 && given_->add(id)) new_track(id);
+    if (given_->add(id)) new_track(id);
   }
   std::vector<Table> tables(uint32_t process) &&;
 

@@ -25,6 +25,9 @@ TickClock TickClock::stated(const ClockPair& base, const ClockPair& now) noexcep
 }
 
 int64_t TickClock::far_to_ns(uint64_t ticks) const noexcept {
+  if (kind_ == ClockKind::kMonotonic) {
+    return static_cast<int64_t>(std::min(ticks, uint64_t{kFarNs}));
+  }
   uint32_t i = used_ - 1;
   while (i > 1 && ticks < knots_[i - 1].ticks) i--;
   const Knot& knot = knots_[i];
@@ -64,9 +67,12 @@ void TickClock::add(uint64_t ticks, int64_t ns) noexcept {
     std::copy(knots_.begin() + 1, knots_.end(), knots_.begin());
     used_--;
   }
-  newest_from_ = knots_[used_ - 1].ticks;
-  near_ticks_ = static_cast<int64_t>((uint64_t{1} << 62) / std::max<uint64_t>(rate, 1));
+  uint64_t from = knots_[used_ - 1].ticks;
   knots_[used_++] = {ticks, ns, rate};
+  // The line may be long: half of what is near lies before its end, half behind.
+  near_ticks_ = UINT64_MAX / std::max<uint64_t>(rate, 1);
+  from = std::max(from, ticks - std::min(ticks, near_ticks_ / 2));
+  near_ = {from, far_to_ns(from), rate};
 }
 
 TickClock& machine_clock(ClockKind kind) noexcept {

@@ -23,15 +23,10 @@ class TickClock {
   void refresh() noexcept;
 
   int64_t to_ns(uint64_t ticks) const noexcept {
-    if (kind_ == ClockKind::kMonotonic) {
-      return static_cast<int64_t>(ticks < uint64_t{kFarNs} ? ticks : uint64_t{kFarNs});
-    }
-    // Nearly always within a second or so of the newest knot.
-    const Knot& newest = knots_[used_ - 1];
-    auto distance = static_cast<int64_t>(ticks - newest.ticks);
-    if (distance > -near_ticks_ && distance < near_ticks_ && ticks >= newest_from_) {
-      return newest.ns + (distance * static_cast<int64_t>(newest.rate) >> kRateBits);
-    }
+    // Nearly always on the newest line, within a second or so of its end.
+    uint64_t since = ticks - near_.ticks;
+    if (since < near_ticks_)
+      return near_.ns + static_cast<int64_t>(since * near_.rate >> kRateBits);
     return far_to_ns(ticks);
   }
 
@@ -51,8 +46,8 @@ class TickClock {
 
   ClockKind kind_;
   uint32_t used_ = 0;
-  uint64_t newest_from_ = 0;  // where the newest line begins
-  int64_t near_ticks_ = 0;    // times the newest rate these fit into 64 bits
+  Knot near_ = {};           // a place on the newest line, with its rate
+  uint64_t near_ticks_ = 0;  // from there on; times the rate they fit into 64 bits
   std::array<Knot, 64> knots_ = {};
 };
 
