@@ -12,7 +12,12 @@ from typing import Any
 from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import Breakdown, category_times, kernel_times
 from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
-from pilotlight.insights.communication import clocks, group_communication, rank_communication
+from pilotlight.insights.communication import (
+    clocks,
+    exposed_waits,
+    group_communication,
+    rank_communication,
+)
 from pilotlight.insights.critical_path import PathPart, critical_path
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.host_time import host_operators, host_times
@@ -61,10 +66,8 @@ class Analysis:
     def _table(self, name: str) -> list[dict[str, Any]]:
         if name == "findings":
             return [_finding(finding) for finding in self.diagnosis.findings]
-        if name == "ranks":
-            return [_row(view.whole) for view in self.job.ranks]
-        if name == "steps":
-            return [_row(step) for view in self.job.ranks for step in view.steps]
+        if name in ("ranks", "steps"):
+            return _breakdowns(self.job, name)
         if name in _OF_RANKS:
             return [
                 {"rank": view.rank, **dataclasses.asdict(row)}
@@ -239,8 +242,19 @@ def _with_host(found: Diagnosis, of_host: Diagnosis) -> Diagnosis:
     )
 
 
-def _row(row: Breakdown) -> dict[str, Any]:
-    return {**dataclasses.asdict(row), "overlap_ratio": row.overlap_ratio}
+def _breakdowns(job: Job, of: str) -> list[dict[str, Any]]:
+    found = []
+    for column, view in enumerate(job.ranks):
+        rows = view.steps if of == "steps" else (view.whole,)
+        for row, waited_ns in zip(rows, exposed_waits(job, column, of), strict=True):
+            found.append(
+                {
+                    **dataclasses.asdict(row),
+                    "exposed_communication_waiting_ns": waited_ns,
+                    "overlap_ratio": row.overlap_ratio,
+                }
+            )
+    return found
 
 
 def _flat(row: Breakdown) -> dict[str, str]:

@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from pilotlight.insights.breakdown import (
-    COMPILES,
-    LOADS,
-    SAVES,
-    Idle,
-    breakdown,
-    host_spans,
-    kernel_times,
-    step_breakdowns,
-    timeline,
-)
+from pilotlight.insights.breakdown import breakdown, kernel_times, step_breakdowns, timeline
+from pilotlight.insights.idle_time import COMPILES, LOADS, SAVES, Idle, host_spans
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace
@@ -163,3 +154,87 @@ def test_the_host_is_in_a_phase_while_a_span_is_named_so(
     for other in (LOADS, COMPILES, SAVES):
         expected_ns = 100_000 if other is pattern else 0
         assert host_spans(trace, other).total_ns() == expected_ns
+
+
+def test_idle_while_the_host_waits_for_other_ranks_is_communication_wait(script: Any) -> None:
+    """a ends at 17; gloo holds the host from 5 to 305, then the launch of b takes 5 and 2."""
+    story = script().launch("a", 10).host("gloo:all_reduce", 300).launch("b", 10)
+    assert causes(story.trace()) == {Idle.COMMUNICATION.value: 288, Idle.HOST.value: 7}
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("c10d::barrier", "cpu_op"),
+        ("MPI_Allreduce", "user_annotation"),
+        ("torch/distributed/distributed_c10d.py(4159): barrier", "python_function"),
+        ("torch/distributed/distributed_c10d.py(2647): all_gather_object", "python_function"),
+        ("<built-in method get of torch._C._distributed_c10d.TCPStore object at 0x7f>",
+         "python_function"),
+        ("Rendezvous", "cpu_op"),
+        ("ncclCommInitRankConfig", "user_annotation"),
+    ],
+)  # fmt: skip
+def test_calls_that_wait_for_other_ranks_are_known_by_name(
+    script: Any, name: str, category: str
+) -> None:
+    story = script().launch("a", 10).host(name, 300, category).launch("b", 10)
+    assert causes(story.trace())[Idle.COMMUNICATION.value] == 288
+
+
+def test_a_collective_call_that_launches_is_the_hosts_and_one_that_launches_nothing_waits(
+    script: Any,
+) -> None:
+    """The first call, 5-205, launches b at 100 (its gap is 17-107); the second, 300-500, nothing:
+    b ends at 117, c begins at 507."""
+    story = script().launch("a", 10)
+    story.span("cpu_op", "c10d::allreduce_", 5, 200)
+    story.host_us = 100
+    story.launch("b", 10)
+    story.span("cpu_op", "c10d::allreduce_", 300, 200)
+    story.host_us = 500
+    story.launch("c", 10)
+    assert causes(story.trace()) == {
+        Idle.HOST.value: 90 + 183 + 7,
+        Idle.COMMUNICATION.value: 200,
+    }
+
+
+def test_what_a_call_to_a_group_costs_is_no_waiting(script: Any) -> None:
+    story = script().launch("a", 10).host("gloo:all_reduce", 40).launch("b", 10)
+    assert causes(story.trace()) == {Idle.HOST.value: 35}
+
+
+def test_a_gap_that_begins_in_a_blocking_call_is_split_from_the_wait_after_it(script: Any) -> None:
+    """The call returns at 22, the barrier lasts from there to 322, b begins at 329: 17-22 began in
+    the call, 22-322 waits for ranks, the rest is the launch."""
+    story = script().launch("a", 10).synchronize().host("c10d::barrier", 300).launch("b", 10)
+    assert causes(story.trace()) == {
+        Idle.SYNC.value: 5,
+        Idle.COMMUNICATION.value: 300,
+        Idle.HOST.value: 7,
+    }
+
+
+def test_loading_and_saving_come_before_the_waits_in_them(script: Any) -> None:
+    story = script().launch("a", 10)
+    story.span("cpu_op", "torch.save", 5, 300)
+    story.host("c10d::barrier", 300).launch("b", 10)
+    assert causes(story.trace())[Idle.CHECKPOINT.value] == 288
+
+
+def test_the_causes_of_every_step_add_up_to_its_idle_time(script: Any) -> None:
+    story = script()
+
+    def body() -> None:
+        story.launch("a", 10).host("gloo:broadcast", 200).launch("b", 10).synchronize()
+        story.host("enumerate(DataLoader)#next", 80).launch("c", 30).host("aten::add", 60)
+
+    for _ in range(4):
+        story.step(body)
+    trace = story.trace()
+    line = timeline(trace)
+    assert line is not None
+    for row in step_breakdowns(trace, line):
+        assert sum(row.idle_by_cause_ns.values()) == row.idle_ns
+        assert row.idle_by_cause_ns[Idle.COMMUNICATION.value] > 0

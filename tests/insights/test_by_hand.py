@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pilotlight.insights.communication import clocks, group_communication, rank_communication
+from pilotlight.insights.communication import (
+    clocks,
+    exposed_waits,
+    group_communication,
+    rank_communication,
+)
 from pilotlight.insights.critical_path import by_role, critical_path
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.launches import launches
 from pilotlight.insights.recorded_graph import recorded_graph
+from pilotlight.insights.whatif import without
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.trace import Trace
 
@@ -152,6 +158,24 @@ def test_waiting_for_the_last_rank_and_transfer_are_apart() -> None:
     assert (first.waiting_ns, first.transfer_ns) == (90_000, 50_000)
     assert (first.exposed_waiting_ns, first.exposed_transfer_ns) == (60_000, 50_000)
     assert (second.waiting_ns, second.transfer_ns) == (0, 50_000)
+    assert [exposed_waits(pair(), column, "ranks") for column in (0, 1)] == [[60_000], [0]]
+
+
+def test_without_the_wait_for_ranks_the_host_goes_on_at_once() -> None:
+    """µs: a launched 0-5, runs 10-40; a barrier holds the host 5-305; b launched 305-310, runs
+    315-345. Without the wait b is launched at 5 and begins when a has ended, at 40, after the 5
+    that its start took: 75 in all."""
+    events = [
+        launch(0, 5, 1),
+        {**on_host("c10d::barrier", 5, 305), "cat": "cpu_op"},
+        launch(305, 310, 2),
+        on_device("a", 10, 40, 1),
+        on_device("b", 315, 345, 2),
+    ]
+    graph = recorded_graph(job_of([trace_of(events)]))
+    assert graph.total_ns(graph.duration_ns) == 345_000
+    for what in ("comm-wait", "exposed-comm"):
+        assert graph.total_ns(without(graph, graph.duration_ns, what)) == 75_000
 
 
 def test_the_bus_carries_what_was_sent_after_the_last_rank_came() -> None:

@@ -236,6 +236,17 @@ def test_exposed_communication_is_found(script: Any) -> None:
     assert "A25" in rules
 
 
+def test_a_host_that_waits_for_other_ranks_exposes_communication(script: Any) -> None:
+    """A step is 912 µs, 300 of them waiting. The steady three end with their last kernel: two waits
+    in 2436 µs."""
+    story = script()
+    for _ in range(4):
+        story.step(lambda: story.launch("gemm", 600).synchronize().host("gloo:all_reduce", 300))
+    (finding,) = (row for row in diagnosis(story.trace()).findings if row.rule == "A25")
+    assert any("waits for other ranks" in text for text in finding.evidence)
+    assert finding.gain_high_ratio == pytest.approx(600 / 2436, rel=0.01)
+
+
 def test_rules_without_their_signals_say_what_is_missing(script: Any) -> None:
     missing = {
         row.rule: row.missing for row in diagnosis(script().launch("k", 10).trace()).not_checked

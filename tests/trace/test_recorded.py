@@ -57,6 +57,25 @@ def test_work_of_devices_is_read_with_its_launches_and_collectives(tmp_path: Pat
     assert row.compute_ns == 600
 
 
+def test_idle_with_an_operation_of_a_group_in_flight_waits_for_communication(
+    tmp_path: Path,
+) -> None:
+    """ns: gemm 1,200-1,700, all_reduce in flight 1,900-2,300, gemm 2,500-2,600."""
+    process = example.Process(0)
+    name = process.name
+    process.add("tracks", 3, name("stream 7"), 1, 2, 7)
+    for start_ns, duration_ns, number in ((1_200, 500, 9), (2_500, 100, 10)):
+        row = (name("gemm"), 3, 1, 0, start_ns, duration_ns, number, -1, 0, 0, 0)
+        process.add("activities", 100, *row)
+    process.add(
+        "collectives", 100, name("all_reduce"), name("dp"), name("float"), 3, 8, 0, 1_900, 400,
+        100, 1 << 20, 5, 11,
+    )  # fmt: skip
+    (trace,) = read_traces([example.write_example(tmp_path / "recording", process)]).traces
+    row = breakdown(trace, timeline(trace))
+    assert (row.idle_ns, row.idle_by_cause_ns["communication wait"]) == (800, 400)
+
+
 def test_kinds_of_ranges_are_kinds_of_spans(tmp_path: Path) -> None:
     process = example.Process(0)
     for kind in (1, 5, 10):

@@ -35,8 +35,8 @@ class Whatif:
             action="append",
             default=[],
             metavar="CAUSE",
-            help="loader, gc, compile, checkpoint, sync, allocation, launch, exposed-comm, copies,"
-            " straggler",
+            help="loader, gc, compile, checkpoint, comm-wait, sync, allocation, launch,"
+            " exposed-comm, copies, straggler",
         )
         parser.add_argument(
             "--kernel", action="append", default=[], metavar="REGEX=FACTORx", help="scale kernels"

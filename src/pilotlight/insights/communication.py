@@ -70,6 +70,22 @@ def rank_communication(job: Job) -> list[RankCommunication]:
     return rows
 
 
+def exposed_waits(job: Job, column: int, of: str) -> list[int | None]:
+    """What a rank waited for others inside kernels of collectives that compute does not hide, in
+    each of its `steps` or else as a whole; None where its collectives are not matched."""
+    view = job.ranks[column]
+    steps, line = view.trace.steps, view.line
+    if of == "steps":
+        start_ns, end_ns = steps.start_ns, steps.start_ns + steps.duration_ns
+    else:
+        start_ns, end_ns = np.array([line.start_ns]), np.array([line.end_ns])
+    matched = job.collectives
+    if matched is None or not (matched.column == column).any():
+        return [None] * len(start_ns)
+    waits = matched.waits(column) - line.compute
+    return [int(value) for value in waits.within_ns(start_ns, end_ns)]
+
+
 def group_communication(job: Job) -> list[GroupCommunication]:
     """By group and operation, the longest in sum first."""
     matched = job.collectives

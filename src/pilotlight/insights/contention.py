@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pilotlight.insights import signals
-from pilotlight.insights.breakdown import Idle, loader_waits
 from pilotlight.insights.distributed import waiting_deficit
 from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
+from pilotlight.insights.idle_time import Idle, loader_waits
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.stage import like_its_peers

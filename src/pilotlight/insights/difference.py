@@ -11,8 +11,9 @@ from itertools import combinations
 import numpy as np
 
 from pilotlight.errors import UsageError
-from pilotlight.insights.breakdown import Idle, kernel_times
+from pilotlight.insights.breakdown import kernel_times
 from pilotlight.insights.host_steps import host_samples, host_steps, operator_means
+from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.trace.trace import NONE, Float64, Trace
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pilotlight.insights.breakdown import Idle
 from pilotlight.insights.collective import Collectives
 from pilotlight.insights.finding import OWN_ROLES, Finding, Remedy, Verdict, percent
+from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.insights.stage import like_its_peers, stages_of
 from pilotlight.trace.interval import window
@@ -19,12 +19,13 @@ LATE_SHARE = 0.6
 SKEW_RATIO = 0.015
 MIN_STEPS = 3
 SPREADS = 3.0
+_WAIT = Idle.COMMUNICATION
 _NAMED = tuple(c.value for c in (Idle.LOADER, Idle.GC, Idle.COMPILE, Idle.CHECKPOINT))
 
 
 def exposed_communication(job: Job) -> Verdict:
     """A25: communication that compute does not hide."""
-    if not any(view.whole.communication_ns for view in job.ranks):
+    if not any(v.whole.communication_ns or len(v.line.idle[_WAIT]) for v in job.ranks):
         return Verdict(missing="no communication kernels")
     matched = job.collectives
     findings = []
@@ -35,7 +36,8 @@ def exposed_communication(job: Job) -> Verdict:
         steady = window(start_ns, end_ns)
         all_ns = (transfer & steady).total_ns()
         exposed_ns = ((transfer & steady) - view.line.compute).total_ns()
-        ratio = exposed_ns / (end_ns - start_ns)
+        waited_ns = (view.line.idle[_WAIT] & steady).total_ns()
+        ratio = (exposed_ns + waited_ns) / (end_ns - start_ns)
         overlap = 1 - exposed_ns / all_ns if all_ns else 1.0
         if ratio <= EXPOSED_RATIO:
             continue
@@ -49,15 +51,22 @@ def exposed_communication(job: Job) -> Verdict:
                 evidence=(
                     f"exposed communication: {percent(ratio)} of the step",
                     f"{percent(overlap)} of the communication overlaps with compute",
+                    *_waits_of_the_host(waited_ns / (end_ns - start_ns)),
                 ),
                 fix="larger buckets, earlier prefetch, gradient accumulation, fewer ranks a group",
                 gain_low_ratio=ratio * (1 - OVERLAP_SLOWDOWN_RATIO),
                 gain_high_ratio=ratio,
                 confidence="high" if ratio > EXPOSED_HIGH_RATIO else "medium",
-                remedies=(Remedy(roles=(("collective", 0.0),)),),
+                remedies=(Remedy(roles=(("collective", 0.0),), parts=("comm-wait",)),),
             )
         )
     return Verdict(findings)
+
+
+def _waits_of_the_host(ratio: float) -> tuple[str, ...]:
+    if not ratio:
+        return ()
+    return (f"the device idles while the host waits for other ranks: {percent(ratio)} of the step",)
 
 
 def straggler(job: Job) -> Verdict:

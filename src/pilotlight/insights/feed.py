@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pilotlight.insights.breakdown import Idle, loader_waits
 from pilotlight.insights.finding import (
     Finding,
     Remedy,
@@ -13,6 +12,7 @@ from pilotlight.insights.finding import (
     milliseconds,
     percent,
 )
+from pilotlight.insights.idle_time import Idle, loader_waits
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import find_gpu

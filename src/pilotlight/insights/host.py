@@ -8,7 +8,6 @@ from statistics import median
 
 import numpy as np
 
-from pilotlight.insights.breakdown import Idle, sync_calls
 from pilotlight.insights.finding import (
     Finding,
     Remedy,
@@ -17,6 +16,7 @@ from pilotlight.insights.finding import (
     milliseconds,
     percent,
 )
+from pilotlight.insights.idle_time import Idle, sync_calls
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.interval import Intervals, union, window

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pilotlight.insights.breakdown import COMPILES, LOADS, SAVES
+from pilotlight.insights.idle_time import COMPILES, LOADS, SAVES
 from pilotlight.insights.online.window import (
     CHECKPOINT,
     COLLECTIVE,
@@ -17,10 +17,10 @@ from pilotlight.insights.online.window import (
     LOADER,
     RankWindow,
 )
+from pilotlight.insights.rank_wait import COLLECTIVE_LANE
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import Kind, Trace
 
-COLLECTIVE_LANE = "collectives"
 _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (LOADER, LOADS),
     (CHECKPOINT, SAVES),

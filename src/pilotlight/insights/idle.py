@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from pilotlight.insights.breakdown import Idle
 from pilotlight.insights.finding import (
     Finding,
     Remedy,
@@ -15,6 +14,7 @@ from pilotlight.insights.finding import (
     percent,
 )
 from pilotlight.insights.host import TINY_RATIO, host_operators_during
+from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.interval import Intervals

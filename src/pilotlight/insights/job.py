@@ -9,15 +9,10 @@ from statistics import fmean
 
 import numpy as np
 
-from pilotlight.insights.breakdown import (
-    breakdown,
-    device_spans,
-    launch_rows,
-    step_breakdowns,
-    timeline,
-)
+from pilotlight.insights.breakdown import breakdown, device_spans, step_breakdowns, timeline
 from pilotlight.insights.collective import Collectives, match_collectives
 from pilotlight.insights.followed import followed
+from pilotlight.insights.launched import launch_rows
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.trace import Float64, Steps, Trace
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilotlight import _replay
-from pilotlight.insights.breakdown import (
+from pilotlight.insights.collective import Collectives, clock_offsets
+from pilotlight.insights.idle_time import (
     COMPILES,
     MEMORY,
     SAVES,
@@ -25,16 +26,16 @@ from pilotlight.insights.breakdown import (
     host_spans,
     loader_waits,
 )
-from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.rank_wait import host_waits
 from pilotlight.model.graph import Graph, graph_of, replay, without_predecessors
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind, Spans, UInt8, UInt32
 
 HOST_NAME, DEVICE_NAME = "host", "device"
-PARTS = ("loader", "gc", "compile", "checkpoint")
+PARTS = ("loader", "gc", "compile", "checkpoint", "comm-wait")
 
 
 class Role(IntEnum):
@@ -177,6 +178,7 @@ def _host_parts(view: RankView) -> dict[str, Intervals]:
         "gc": union(collected.start_ns, collected.end_ns),
         "compile": host_spans(trace, COMPILES),
         "checkpoint": host_spans(trace, SAVES),
+        "comm-wait": host_waits(trace, view.device),
     }
 
 

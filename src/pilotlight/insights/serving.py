@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.insights import signals
-from pilotlight.insights.breakdown import Idle
 from pilotlight.insights.finding import Finding, Verdict, milliseconds, percent
+from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import find_gpu

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pilotlight.insights.breakdown import COMPILES, SAVES, Idle, host_spans
 from pilotlight.insights.finding import (
     Finding,
     Remedy,
@@ -14,6 +13,7 @@ from pilotlight.insights.finding import (
     milliseconds,
     percent,
 )
+from pilotlight.insights.idle_time import COMPILES, SAVES, Idle, host_spans
 from pilotlight.insights.job import Job
 from pilotlight.trace.interval import Intervals
 

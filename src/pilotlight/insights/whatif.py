@@ -86,7 +86,8 @@ def without(graph: RecordedGraph, duration_ns: Float64, what: str) -> Float64:
         host = (graph.role == Role.HOST) | (graph.role == Role.CALL)
         return np.where(host, duration_ns * TINY_LAUNCH_RATIO, duration_ns)
     if what == "exposed-comm":
-        return np.where(graph.role == Role.COLLECTIVE, 0.0, duration_ns)
+        rest = np.maximum(duration_ns - graph.parts_ns["comm-wait"], 0)
+        return np.where(graph.role == Role.COLLECTIVE, 0.0, rest)
     if what == "copies":
         return np.where(of_role(graph, "copy"), 0.0, duration_ns)
     if what == "straggler":

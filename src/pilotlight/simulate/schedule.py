@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from pilotlight.insights.breakdown import loader_waits
+from pilotlight.insights.idle_time import loader_waits
 from pilotlight.insights.job import job_of
 from pilotlight.simulate.fault import Fault
 from pilotlight.simulate.tape import COMPUTE_STREAM
