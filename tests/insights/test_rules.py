@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.insights.telling import verdict
 
 from pilotlight.insights.catalogue import RULES, diagnose

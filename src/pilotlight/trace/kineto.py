@@ -22,29 +22,29 @@ from pilotlight.trace.trace import NONE, Argument, Counters, Kind, Lane, Spans, 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _HALF = 1 << 62
 
-_INTEGER, _REAL, _TEXT = 0, 1, 2
+_INTEGER, _REAL, TEXT = 0, 1, 2
 ARGUMENTS = {
-    "Input Dims": _TEXT,
-    "Input type": _TEXT,
-    "Input Types": _TEXT,
-    "Concrete Inputs": _TEXT,
+    "Input Dims": TEXT,
+    "Input type": TEXT,
+    "Input Types": TEXT,
+    "Concrete Inputs": TEXT,
     "Sequence number": _INTEGER,
     "Python module id": _INTEGER,
-    "grid": _TEXT,
-    "block": _TEXT,
+    "grid": TEXT,
+    "block": TEXT,
     "registers per thread": _INTEGER,
     "shared memory": _INTEGER,
     "est. achieved occupancy %": _REAL,
     "graph id": _INTEGER,
     "graph node id": _INTEGER,
-    "Collective name": _TEXT,
+    "Collective name": TEXT,
     "In msg nelems": _INTEGER,
     "Out msg nelems": _INTEGER,
     "Group size": _INTEGER,
-    "dtype": _TEXT,
-    "Process Group Name": _TEXT,
-    "Process Group Description": _TEXT,
-    "Process Group Ranks": _TEXT,
+    "dtype": TEXT,
+    "Process Group Name": TEXT,
+    "Process Group Description": TEXT,
+    "Process Group Ranks": TEXT,
     "Src Rank": _INTEGER,
     "Dst Rank": _INTEGER,
     "Seq": _INTEGER,
@@ -155,7 +155,7 @@ def _metadata(scanner: _scan.Scanner, source: str) -> tuple[dict[str, Any], list
 def _arguments(scanner: _scan.Scanner) -> dict[str, Argument]:
     texts = tuple(scanner.texts())
     return {
-        key: Argument(rows, values, texts if ARGUMENTS[key] == _TEXT else ())
+        key: Argument(rows, values, texts if ARGUMENTS[key] == TEXT else ())
         for key, (rows, values) in scanner.arguments().items()
     }
 

@@ -9,7 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from pilotlight.trace.span_table import CATEGORY_OF_KIND
+from pilotlight.trace.told import told
 from pilotlight.trace.trace import NONE, Kind, Trace
 
 _DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC)
@@ -58,22 +61,20 @@ def _base_ns(trace: Trace) -> int:
 def _events(trace: Trace, begin: int, end: int) -> Iterator[dict[str, Any]]:
     spans = trace.spans
     base_ns = _base_ns(trace)
-    told = _detail_arguments(trace)
     columns = (
         spans.start_ns, spans.duration_ns, spans.kind, spans.name, spans.lane, spans.correlation,
         spans.bytes,
     )  # fmt: skip
-    for start, duration, kind, name, lane, correlation, size in zip(
-        *(column[begin:end].tolist() for column in columns), strict=True
+    for args, start, duration, kind, name, lane, correlation, size in zip(
+        told(trace, np.arange(begin, end)),
+        *(column[begin:end].tolist() for column in columns),
+        strict=True,
     ):
         place = trace.lanes[lane]
-        args: dict[str, Any] = {}
         if correlation != NONE:
             args["correlation"] = correlation
         if size != NONE:
             args["bytes"] = size
-        if kind == Kind.KERNEL:
-            args |= told.get(correlation, {})
         if kind in _DEVICE:
             args["device"] = _number(place.process, 0)
             args["stream"] = _number(place.thread, 0)
@@ -87,29 +88,6 @@ def _events(trace: Trace, begin: int, end: int) -> Iterator[dict[str, Any]]:
             "dur": _microseconds(duration),
             "args": args,
         }
-
-
-def _detail_arguments(trace: Trace) -> dict[int, dict[str, Any]]:
-    """What kernels say of themselves, by correlation."""
-    grids, messages = trace.detail.grids, trace.detail.messages
-    told: dict[int, dict[str, Any]] = {}
-    for correlation, blocks, threads in zip(
-        grids.correlation.tolist(), grids.blocks.tolist(), grids.threads.tolist(), strict=True
-    ):
-        told[correlation] = {"grid": [blocks, 1, 1], "block": [threads, 1, 1]}
-    for correlation, kind in zip(
-        messages.correlation.tolist(), messages.kind.tolist(), strict=True
-    ):
-        message = messages.kinds[kind]
-        args = told.setdefault(correlation, {})
-        args["Collective name"] = message.operation
-        args["Process Group Name"] = message.group
-        args["Group size"] = message.size
-        args["In msg nelems"] = args["Out msg nelems"] = message.bytes
-        args["dtype"] = "Byte"
-        if message.partner >= 0:
-            args["Dst Rank"] = message.partner
-    return told
 
 
 def _counter_events(trace: Trace) -> Iterator[dict[str, Any]]:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from array import array
 from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from pilotlight.errors import FormatError
+from pilotlight.trace.argument_table import ArgumentTable
 from pilotlight.trace.flow import paired
+from pilotlight.trace.kineto_detail import KinetoDetail
 from pilotlight.trace.perfetto_clock import Clocks
+from pilotlight.trace.perfetto_event import (
+    BEGIN,
+    CLOCK,
+    COUNTER,
+    END,
+    EVENT,
+    INSTANT,
+    Event,
+    Sequence,
+    event_of,
+    read_defaults,
+    read_interned,
+    whole,
+)
 from pilotlight.trace.perfetto_track import Tracks
 from pilotlight.trace.problem import Problem
-from pilotlight.trace.protobuf import Field, fields, signed, text
+from pilotlight.trace.protobuf import Field, fields
 from pilotlight.trace.span_table import KIND_OF_CATEGORY, SpanTable
 from pilotlight.trace.step import steps_of
 from pilotlight.trace.trace import NONE, Kind, Trace
@@ -25,14 +41,9 @@ MAX_PACKET_BYTES = 64 << 20
 
 # Field numbers of TracePacket and of the messages inside.
 _PACKET = 1
-_CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS = 6, 8, 10, 11, 12, 13
-_CLEARED, _COMPRESSED, _CLOCK, _DEFAULTS, _DESCRIPTOR = 41, 50, 58, 59, 60
-_CATEGORY_IDS, _ANNOTATION, _LEGACY, _TYPE, _NAME_ID, _TRACK = 3, 4, 6, 9, 10, 11
-_CATEGORIES, _NAME, _INTEGER_VALUE, _REAL_VALUE = 22, 23, 30, 44
+_CLOCKS, _TIME, _SEQUENCE, _INTERNED, _FLAGS = 6, 8, 10, 12, 13
+_CLEARED, _COMPRESSED, _DEFAULTS, _DESCRIPTOR = 41, 50, 59, 60
 _OF_FIRST_PACKETS = (33, 36, 45, 89)  # configuration, synchronisation, system, identity
-_FLOWS, _LAST_FLOWS = (36, 47), (42, 48)
-_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
-_COMPLETE = ord("X")
 
 # How rocprofv3 and Perfetto's own producers call what Kineto calls otherwise.
 _KINDS = KIND_OF_CATEGORY | {
@@ -44,40 +55,12 @@ _KINDS = KIND_OF_CATEGORY | {
     "marker_api": Kind.ANNOTATION,
     "rccl_api": Kind.ANNOTATION,
 }
-_CORRELATION = ("correlation", "corr_id", "correlation_id")
-_SIZE = ("bytes", "size", "copy_bytes")
-
-
-@dataclass
-class _Sequence:
-    """What packets of one writer refer to by number."""
-
-    names: dict[int, str] = field(default_factory=dict)
-    categories: dict[int, str] = field(default_factory=dict)
-    annotations: dict[int, str] = field(default_factory=dict)
-    clock: int = 0
-    track: int = 0
-
-
-@dataclass
-class _Event:
-    """A track event, in words."""
-
-    type: int = 0
-    track: int = 0
-    name: str = ""
-    category: str = ""
-    correlation: int = NONE
-    size_bytes: int = NONE
-    value: float | None = None
-    duration_ns: int = NONE
-    flows: tuple[tuple[int, bool], ...] = ()
 
 
 @dataclass(frozen=True)
 class _Open:
     start_ns: int
-    event: _Event
+    event: Event
 
 
 def read_perfetto(blocks: Iterator[bytes], source: str) -> tuple[Trace, ...]:
@@ -153,39 +136,40 @@ class _Build:
         self.skipped: Tally[str] = Tally()
         self.clocks = Clocks()
         self.tracks = Tracks()
-        self._sequences: dict[int, _Sequence] = {}
+        self._sequences: dict[int, Sequence] = {}
         self._open: dict[int, list[_Open]] = {}
         self._flows: dict[int, tuple[array[int], ...]] = {}
         self._seen_flows: set[int] = set()
+        self._arguments: defaultdict[int, ArgumentTable] = defaultdict(ArgumentTable)
 
     def add(self, packet: memoryview) -> None:
         parts: dict[int, Field] = {}
         for number, value in fields(packet):
             parts[number] = value
-        key = _whole(parts.get(_SEQUENCE))
-        sequence = self._sequences.setdefault(key, _Sequence())
-        if _whole(parts.get(_FLAGS)) & 1 or _whole(parts.get(_CLEARED)):
-            self._sequences[key] = sequence = _Sequence()
+        key = whole(parts.get(_SEQUENCE))
+        sequence = self._sequences.setdefault(key, Sequence())
+        if whole(parts.get(_FLAGS)) & 1 or whole(parts.get(_CLEARED)):
+            self._sequences[key] = sequence = Sequence()
         for number, value in parts.items():
             if not isinstance(value, memoryview):
                 continue
             if number == _DEFAULTS:
-                _read_defaults(value, sequence)
+                read_defaults(value, sequence)
             elif number == _INTERNED:
-                _read_interned(value, sequence)
+                read_interned(value, sequence)
             elif number == _CLOCKS:
                 self.clocks.learn(key, value)
             elif number == _DESCRIPTOR:
                 self.tracks.describe(value)
             elif number == _COMPRESSED:
                 self._add_compressed(value)
-            elif number != _EVENT:
+            elif number != EVENT:
                 self.skipped[f"packet field {number}"] += 1
-        event = parts.get(_EVENT)
+        event = parts.get(EVENT)
         if isinstance(event, memoryview):
-            clock = _whole(parts.get(_CLOCK)) or sequence.clock
-            time_ns = self.clocks.boot_ns(key, clock, _whole(parts.get(_TIME)))
-            self._add_event(_event(event, sequence), time_ns)
+            clock = whole(parts.get(CLOCK)) or sequence.clock
+            time_ns = self.clocks.boot_ns(key, clock, whole(parts.get(_TIME)))
+            self._add_event(event_of(event, sequence), time_ns)
 
     def _add_compressed(self, value: memoryview) -> None:
         try:
@@ -195,29 +179,31 @@ class _Build:
         for packet in _packets(iter([content])):
             self.add(packet)
 
-    def _add_event(self, event: _Event, time_ns: int) -> None:
+    def _add_event(self, event: Event, time_ns: int) -> None:
         table = self._table(event.track)
         if event.flows:
             self._add_flows(event, time_ns)
         if event.duration_ns != NONE:
             self._add_span(_Open(time_ns, event), time_ns + event.duration_ns)
-        elif event.type == _BEGIN:
+        elif event.type == BEGIN:
             self._open.setdefault(event.track, []).append(_Open(time_ns, event))
-        elif event.type == _END:
+        elif event.type == END:
             opened = self._open.get(event.track)
             if opened:
                 self._add_span(opened.pop(), time_ns)
             else:
                 table.dropped["ends without a begin"] += 1
-        elif event.type == _COUNTER and event.value is not None:
+        elif event.type == COUNTER and event.value is not None:
             name, value = self.tracks.counted(event.track, event.value)
             table.add_counter(time_ns, name or event.name, value)
         else:
-            self.skipped["instant" if event.type == _INSTANT else f"type {event.type}"] += 1
+            self.skipped["instant" if event.type == INSTANT else f"type {event.type}"] += 1
 
     def _add_span(self, opened: _Open, end_ns: int) -> None:
         event = opened.event
-        self._table(event.track).add(
+        table = self._table(event.track)
+        row = len(table)
+        table.add(
             opened.start_ns,
             end_ns - opened.start_ns,
             _KINDS.get(event.category, Kind.OTHER),
@@ -226,8 +212,12 @@ class _Build:
             event.correlation,
             event.size_bytes,
         )
+        if len(table) > row:
+            arguments = self._arguments[self.tracks.rank(event.track)]
+            for key, value in event.arguments.items():
+                arguments.add(row, key, value)
 
-    def _add_flows(self, event: _Event, time_ns: int) -> None:
+    def _add_flows(self, event: Event, time_ns: int) -> None:
         rank = self.tracks.rank(event.track)
         ends = self._flows.setdefault(rank, tuple(array(code) for code in "BIIqq"))
         lane = self._table(event.track).lanes[self.tracks.lane(event.track)]
@@ -260,7 +250,8 @@ class _Build:
         columns = [np.array(column) for column in ends]
         columns[1][:] = flow_name
         spans = table.spans()
-        names = tuple(table.names)
+        names, lanes = tuple(table.names), table.lane_table({})
+        arguments = self._arguments[rank].arguments()
         place, _, reason = cut.partition(": ")
         cuts = (Problem(self.source, place, reason),) if cut else ()
         return Trace(
@@ -270,97 +261,13 @@ class _Build:
             world_size=None,
             devices=self.tracks.labels(rank),
             names=names,
-            lanes=table.lane_table({}),
+            lanes=lanes,
             spans=spans,
             counters=table.counters(),
             steps=steps_of(names, spans),
             problems=(*cuts, *table.problems()),
             skipped=dict(self.skipped),
             flows=paired(tuple(columns), 0),
+            arguments=arguments,
+            detail=KinetoDetail(names, lanes, spans, arguments),
         )
-
-
-def _event(data: memoryview, sequence: _Sequence) -> _Event:
-    event = _Event(track=sequence.track)
-    flows: list[tuple[int, bool]] = []
-    for number, value in fields(data):
-        if isinstance(value, memoryview):
-            if number == _NAME:
-                event.name = text(value)
-            elif number == _CATEGORIES:
-                event.category = event.category or text(value)
-            elif number == _ANNOTATION:
-                _read_annotation(value, sequence, event)
-            elif number == _LEGACY:
-                _read_legacy(value, sequence, event)
-        elif number == _TYPE:
-            event.type = value
-        elif number == _TRACK:
-            event.track = value
-        elif number == _NAME_ID:
-            event.name = event.name or sequence.names.get(value, "")
-        elif number == _CATEGORY_IDS:
-            event.category = event.category or sequence.categories.get(value, "")
-        elif number == _INTEGER_VALUE:
-            event.value = float(signed(value))
-        elif number == _REAL_VALUE:
-            event.value = _double(value)
-        elif number in _FLOWS or number in _LAST_FLOWS:
-            flows.append((value, number in _LAST_FLOWS))
-    event.flows = tuple(flows)
-    return event
-
-
-def _read_annotation(data: memoryview, sequence: _Sequence, event: _Event) -> None:
-    name, found = "", NONE
-    for number, value in fields(data):
-        if number == 1 and isinstance(value, int):
-            name = sequence.annotations.get(value, "")
-        elif number == 10:
-            name = text(value)
-        elif number in (3, 4) and isinstance(value, int):
-            found = signed(value)
-        elif number == 6 and isinstance(value, memoryview) and len(value) < 20:
-            digits = bytes(value)
-            found = int(digits) if digits.isdigit() else NONE
-    if name in _CORRELATION:
-        event.correlation = found
-    elif name in _SIZE:
-        event.size_bytes = found
-
-
-def _read_legacy(data: memoryview, sequence: _Sequence, event: _Event) -> None:
-    """How Chrome says that a slice is complete, or begins or ends."""
-    found = {number: value for number, value in fields(data) if isinstance(value, int)}
-    phase = found.get(2, 0)
-    event.name = event.name or sequence.names.get(found.get(1, 0), "")
-    if phase == _COMPLETE:
-        event.duration_ns = max(0, signed(found.get(3, 0))) * 1000
-    elif phase in (ord("B"), ord("E")):
-        event.type = _BEGIN if phase == ord("B") else _END
-
-
-def _read_defaults(data: memoryview, sequence: _Sequence) -> None:
-    for number, value in fields(data):
-        if number == _CLOCK and isinstance(value, int):
-            sequence.clock = value
-        elif number == _EVENT and isinstance(value, memoryview):
-            for inner, track in fields(value):
-                if inner == _TRACK and isinstance(track, int):
-                    sequence.track = track
-
-
-def _read_interned(data: memoryview, sequence: _Sequence) -> None:
-    targets = {1: sequence.categories, 2: sequence.names, 3: sequence.annotations}
-    for number, value in fields(data):
-        if number in targets and isinstance(value, memoryview):
-            entry = dict(fields(value))
-            targets[number][_whole(entry.get(1))] = text(entry.get(2, 0))
-
-
-def _whole(value: Field | None) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _double(value: int) -> float:
-    return float(struct.unpack("<d", value.to_bytes(8, "little"))[0])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pilotlight.export.protobuf import double, integer, message
+from pilotlight.trace.kineto import ARGUMENTS
 from pilotlight.trace.nested import nested_rows
 from pilotlight.trace.span_table import CATEGORY_OF_KIND
+from pilotlight.trace.told import Told, told
 from pilotlight.trace.trace import NONE, Kind, Trace
 
 # Field numbers of perfetto.protos: TracePacket, TrackDescriptor, TrackEvent.
@@ -18,12 +22,15 @@ _TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11,
 _UUID, _NAME, _PROCESS, _PARENT = 1, 2, 3, 5
 _COUNTER_TRACK = 8
 _EVENT_TYPE, _EVENT_TRACK, _EVENT_NAME, _EVENT_CATEGORY, _EVENT_VALUE = 9, 11, 10, 3, 44
-_EVENT_ANNOTATION, _ANNOTATION_NAME, _ANNOTATION_VALUE = 4, 1, 4
+_EVENT_ANNOTATION, _ANNOTATION_NAME = 4, 1
+_WHOLE, _REAL, _TEXT = 4, 5, 6  # values of annotations
 _CATEGORIES, _NAMES, _ANNOTATIONS = 1, 2, 3
 _BEGIN, _END, _VALUE = 1, 2, 4
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _LABEL = 8  # of a process
-_ARGUMENTS = ("correlation", "bytes")
+_ARGUMENTS = {name: i for i, name in enumerate(("correlation", "bytes", *ARGUMENTS), 1)}
+ROWS_AT_ONCE = 10_000
+_MASK = (1 << 64) - 1
 
 
 def write_perfetto(traces: Sequence[Trace], path: Path) -> None:
@@ -87,18 +94,35 @@ def _slices(trace: Trace, rows: list[int], track: int, tag: bytes) -> Iterator[b
     on_track = integer(_EVENT_TRACK, track)
     end_event = message(_TRACK_EVENT, integer(_EVENT_TYPE, _END) + on_track)
     open_ends: list[int] = []
-    for row in rows:
+    for row, said in zip(rows, _told(trace, rows), strict=True):
         begin = int(spans.start_ns[row])
         while open_ends and open_ends[-1] <= begin:
             yield place + integer(_TIMESTAMP, open_ends.pop()) + end_event
         event = integer(_EVENT_TYPE, _BEGIN) + on_track
         event += integer(_EVENT_NAME, int(spans.name[row]) + 1)
         event += integer(_EVENT_CATEGORY, int(spans.kind[row]) + 1)
-        for number, column in enumerate((spans.correlation, spans.bytes), 1):
+        for name, column in (("correlation", spans.correlation), ("bytes", spans.bytes)):
             if (value := int(column[row])) != NONE:
-                told = integer(_ANNOTATION_NAME, number) + integer(_ANNOTATION_VALUE, value)
-                event += message(_EVENT_ANNOTATION, told)
+                event += _annotation(name, value)
+        for name, value in said.items():
+            if name in _ARGUMENTS:  # counters of Nsight Compute have no end of names
+                event += _annotation(name, value)
         yield place + integer(_TIMESTAMP, begin) + message(_TRACK_EVENT, event)
         open_ends.append(begin + int(spans.duration_ns[row]))
     while open_ends:
         yield place + integer(_TIMESTAMP, open_ends.pop()) + end_event
+
+
+def _told(trace: Trace, rows: list[int]) -> Iterator[Told]:
+    for begin in range(0, len(rows), ROWS_AT_ONCE):
+        yield from told(trace, np.array(rows[begin : begin + ROWS_AT_ONCE], np.int64))
+
+
+def _annotation(name: str, value: Any) -> bytes:
+    number = integer(_ANNOTATION_NAME, _ARGUMENTS[name])
+    if isinstance(value, int):
+        return message(_EVENT_ANNOTATION, number + integer(_WHOLE, value & _MASK))
+    if isinstance(value, float):
+        return message(_EVENT_ANNOTATION, number + double(_REAL, value))
+    text = value if isinstance(value, str) else json.dumps(value)
+    return message(_EVENT_ANNOTATION, number + message(_TEXT, text.encode("utf-8", "replace")))
