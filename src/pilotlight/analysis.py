@@ -169,7 +169,7 @@ def analyze(
 ) -> Analysis:
     """Reads traces as the ranks of one job and diagnoses it.
 
-    What is wrong with the input is in `problems`; only a path that does not exist raises.
+    What is wrong with the input is in `problems`; only paths of which none exists raise.
     """
     chosen = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files = [Path(path) for path in chosen]

@@ -138,3 +138,19 @@ def test_the_real_traces_are_read_whole(
     assert len(trace.of_kind(Kind.KERNEL)) == kernels
     assert len(trace.of_kind(Kind.MEMCPY)) == copies
     assert len(trace.steps) == steps
+
+
+def test_work_of_mtia_is_device_work() -> None:
+    names = (
+        ("mtia_runtime", "runFunction - job_prep_and_submit_for_execution", Kind.RUNTIME),
+        ("mtia_ccp_events", "fc-dtype_Float", Kind.KERNEL),
+        ("mtia_ccp_events", "dma_request", Kind.MEMCPY),
+        ("mtia_ccp_events", "event_wait", Kind.SYNC),
+        ("cpu_op", "event_wait", Kind.OPERATOR),
+    )
+    events = [
+        {"ph": "X", "cat": category, "name": name, "pid": 9, "tid": 4, "ts": i, "dur": 1}
+        for i, (category, name, _) in enumerate(names)
+    ]
+    trace = read_kineto(iter([json.dumps(events).encode()]), "a.json")
+    assert trace.spans.kind.tolist() == [kind for _, _, kind in names]

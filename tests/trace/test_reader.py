@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pilotlight.errors import NotFound
+from pilotlight.errors import UsageError
 from pilotlight.trace.reader import read_traces
 
 
@@ -140,9 +140,21 @@ def test_a_loop_of_links_is_named(tmp_path: Path) -> None:
     assert len(problems([tmp_path])) == 2
 
 
-def test_a_path_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="no such file"):
+def test_paths_that_do_not_exist_are_a_wrong_call(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"x\.json: no such file"):
         read_traces([tmp_path / "x.json"])
+
+
+def test_one_path_of_several_that_does_not_exist_is_named_and_the_others_are_read(
+    tmp_path: Path,
+) -> None:
+    event = {"ph": "X", "name": "a", "cat": "kernel", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    (tmp_path / "a.json").write_text(json.dumps([event]))
+    found = read_traces([tmp_path / "a.json", tmp_path / "x.json"])
+    assert len(found.traces) == 1
+    assert [str(problem) for problem in found.problems] == [
+        f"{tmp_path / 'x.json'}: no such file or folder"
+    ]
 
 
 def test_the_real_ranks_come_out_of_their_tar(shared_data: Path) -> None:

@@ -18,6 +18,7 @@ from pilotlight.trace.trace import NONE, Kind, Spans, Trace
 LAUNCH_LATENCY_NS = 10_000
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
+    r"|^synchronize(?:Stream)?$"
 )
 MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
 LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
@@ -136,7 +137,7 @@ def draining_calls(trace: Trace) -> Spans:
 
 @lru_cache(maxsize=1 << 16)
 def _blocks(name: str) -> bool:
-    return name.startswith(("cu", "hip")) and _SYNC.match(name) is not None
+    return name.startswith(("cu", "hip", "sync")) and _SYNC.match(name) is not None
 
 
 def _starting_in(gaps: Intervals, calls: Spans) -> Intervals:

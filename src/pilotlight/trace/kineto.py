@@ -51,6 +51,12 @@ ARGUMENTS = {
     "wait_on_stream": _INTEGER,
     "wait_on_cuda_event_record_corr_id": _INTEGER,
 }
+# What MTIA's queues do beside kernels.
+_KINDS_BY_NAME = {
+    "dma_request": Kind.MEMCPY,
+    "event_wait": Kind.SYNC,
+    "event_record": Kind.SYNC,
+}
 # These arrows repeat the correlation ids.
 _UNUSED_FLOWS = ["ac2g", "async", "async_gpu", "async_cpu_to_gpu"]
 
@@ -92,9 +98,7 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
     else:
         base_ns = 0
     names = tuple(scanner.names())
-    collects = np.fromiter((text.startswith("Python GC") for text in names), np.bool_, len(names))
-    if collects.any():
-        spans.kind[collects[spans.name]] = Kind.GC
+    _correct_kinds(names, spans)
     lane_names = dict(scanner.lane_names())
     lanes = tuple(Lane(*key, lane_names.get(i, "")) for i, key in enumerate(scanner.lanes()))
     arguments = _arguments(scanner)
@@ -118,6 +122,16 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
         detail=KinetoDetail(names, lanes, spans, arguments),
         processes=_processes(scanner.process_names()),
     )
+
+
+def _correct_kinds(names: tuple[str, ...], spans: Spans) -> None:
+    """Some names tell more than the category."""
+    collects = np.fromiter((text.startswith("Python GC") for text in names), np.bool_, len(names))
+    if collects.any():
+        spans.kind[collects[spans.name]] = Kind.GC
+    for name, kind in _KINDS_BY_NAME.items():
+        if name in names:
+            spans.kind[(spans.name == names.index(name)) & (spans.kind == Kind.KERNEL)] = kind
 
 
 def _problems(scanner: _scan.Scanner, source: str) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pilotlight import _scan
-from pilotlight.errors import FormatError, NotFound
+from pilotlight.errors import FormatError, UsageError
 from pilotlight.trace.bounded import bound_arrays
 from pilotlight.trace.memory import available_bytes
 from pilotlight.trace.problem import Problem
@@ -74,6 +74,8 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path,
     files: list[Path] = []
     problems: list[Problem] = []
     captured: dict[Path, Captured] = {}
+    if paths and not any(path.exists() or path.is_symlink() for path in paths):
+        raise UsageError(f"{', '.join(map(str, paths))}: no such file or folder")
     for path in paths:
         if (path / RECORDING_FILE).is_file():
             files.append(path)
@@ -99,7 +101,7 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path,
         elif path.exists() or path.is_symlink():
             files.append(path)
         else:
-            raise NotFound(f"{path}: no such file or folder")
+            problems.append(Problem(str(path), "", "no such file or folder"))
     return files, problems, captured
 
 

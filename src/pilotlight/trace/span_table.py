@@ -137,8 +137,14 @@ KIND_OF_CATEGORY = {
     "cuda_driver": Kind.RUNTIME,
     "hip_runtime": Kind.RUNTIME,
     "Runtime": Kind.RUNTIME,
+    "mtia_runtime": Kind.RUNTIME,
+    "xpu_runtime": Kind.RUNTIME,
+    "xpu_driver": Kind.RUNTIME,
+    "privateuse1_runtime": Kind.RUNTIME,
+    "privateuse1_driver": Kind.RUNTIME,
     "kernel": Kind.KERNEL,
     "Kernel": Kind.KERNEL,
+    "mtia_ccp_events": Kind.KERNEL,
     "gpu_memcpy": Kind.MEMCPY,
     "Memcpy": Kind.MEMCPY,
     "gpu_memset": Kind.MEMSET,
@@ -147,7 +153,7 @@ KIND_OF_CATEGORY = {
     "gpu_user_annotation": Kind.DEVICE_ANNOTATION,
     "python_gc": Kind.GC,
 }
-# The category of today for each kind.
+# The category of today for each kind: the first that is.
 CATEGORY_OF_KIND = {
     kind: text for text, kind in reversed(KIND_OF_CATEGORY.items()) if text.islower()
 } | {Kind.OTHER: "other", Kind.RUNTIME: "cuda_runtime", Kind.GC: "python_gc"}
