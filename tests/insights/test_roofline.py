@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilotlight.insights.job import job_of
-from pilotlight.insights.roofline import COMPUTE, LATENCY, WRONG, Roofline, roofline
+from pilotlight.insights.roofline import CACHED, COMPUTE, LATENCY, LAUNCH, WRONG, Roofline, roofline
 from pilotlight.model.hardware import gpus
 from pilotlight.trace.reader import read_traces
 
@@ -19,14 +19,21 @@ def measure(path: Path, gpu: str) -> Roofline:
     return roofline(view, view.trace.detail.operators, gpus()[gpu])
 
 
-def write(path: Path, kernel_us: float, size: int = 8192) -> Path:
-    args = {"Input Dims": [[size, size], [size, size]], "Input type": ["c10::BFloat16"] * 2}
+def write(
+    path: Path,
+    kernel_us: float,
+    size: int = 8192,
+    kernel: str = "gemm",
+    call_us: float = 5,
+    element: str = "c10::BFloat16",
+) -> Path:
+    args = {"Input Dims": [[size, size], [size, size]], "Input type": [element] * 2}
     host = {"ph": "X", "pid": 1, "tid": 1}
     events: list[dict[str, Any]] = [
         {**host, "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 50, "args": args},
-        {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": 5,
+        {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": call_us,
          "args": {"correlation": 1}},
-        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20,
+        {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": 20,
          "dur": kernel_us, "args": {"correlation": 1}},
     ]  # fmt: skip
     path.write_text(json.dumps({"traceEvents": events}))
@@ -51,6 +58,26 @@ def test_a_product_faster_than_the_hardware_says_that_the_model_is_wrong(tmp_pat
 def test_a_tiny_product_is_bound_by_latency(tmp_path: Path) -> None:
     (row,) = measure(write(tmp_path / "a.json", 5, size=64), H100).rows
     assert (row.limit, row.reason) == (LATENCY, "too short to fill the device")
+
+
+def test_a_kernel_shorter_than_its_launch_call_is_bound_by_launches(tmp_path: Path) -> None:
+    (row,) = measure(write(tmp_path / "a.json", 5, size=64, call_us=8), H100).rows
+    assert (row.limit, row.reason) == (LAUNCH, "shorter than its launch call (8.0 µs)")
+
+
+def test_products_of_fp32_on_tensor_cores_are_compared_with_their_peak(tmp_path: Path) -> None:
+    """2 · 4096³ operations in 500 µs are 275 TFLOP/s: four times the peak of fp32."""
+    tf32 = "cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4"
+    for kernel, peak, limit in ((tf32, "tf32", COMPUTE), ("ampere_sgemm_128x64_nn", "fp32", WRONG)):
+        path = write(tmp_path / "a.json", 500, 4096, kernel, element="float")
+        (row,) = measure(path, H100).rows
+        assert (row.peak, row.limit, row.confidence) == (peak, limit, "high")
+
+
+def test_data_that_fit_into_the_cache_are_said_to(tmp_path: Path) -> None:
+    """512² elements of 2 bytes, three times: 1.6 MB in 0.4 µs, from a cache of 50 MB."""
+    (row,) = measure(write(tmp_path / "a.json", 0.4, 512), H100).rows
+    assert (row.limit, row.reason) == (WRONG, CACHED)
 
 
 @pytest.mark.parametrize(("name", "gpu"), [("qwen_h100", H100), ("qwen_mi300", "MI300X")])

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.trace.detail import Detail, Message, Operator
+from pilotlight.trace.detail_row import detail_rows
+from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.trace_file import read_file
 
 
@@ -126,3 +128,24 @@ def test_arguments_of_kernels_of_any_form_are_taken_or_left(
     path.write_text(json.dumps({"traceEvents": [event, kernel(correlation=1)]}))
     found = read_detail(path)
     assert all(message.bytes >= 0 for message in found.messages.kinds)
+
+
+def test_kernels_of_one_graph_keep_their_own_grids_and_messages() -> None:
+    """A graph launches all of its kernels under one correlation."""
+    told = {"Collective name": "allreduce", "Group size": 2, "dtype": "Float"}
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": 5,
+         "args": {"correlation": 3, "grid": [blocks, 1, 1], "block": [128, 1, 1], **args}}
+        for name, ts, blocks, args in (
+            ("a", 10, 4, {}),
+            ("nccl", 20, 8, {**told, "In msg nelems": 100, "Out msg nelems": 100}),
+            ("b", 30, 2, {}),
+            ("nccl", 40, 9, {**told, "In msg nelems": 300, "Out msg nelems": 300}),
+        )
+    ]  # fmt: skip
+    trace = read_kineto(iter([json.dumps(events).encode()]), "a.json")
+    grids, messages = trace.detail.grids, trace.detail.messages
+    assert grids.blocks[detail_rows(grids, trace.spans)].tolist() == [4, 8, 2, 9]
+    rows = detail_rows(messages, trace.spans).tolist()
+    assert [row == -1 for row in rows] == [True, False, True, False]
+    assert [messages.kinds[messages.kind[row]].bytes for row in rows if row != -1] == [400, 1200]

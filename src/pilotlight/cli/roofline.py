@@ -14,10 +14,13 @@ from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod
+    from collections.abc import Sequence
+
+    from rich.console import Console, JustifyMethod
 
     from pilotlight.insights.job import Job
     from pilotlight.insights.measured import MeasuredKernels
+    from pilotlight.insights.product import Product
     from pilotlight.insights.rank import RankView
 
 SHOWN_ROWS = 20
@@ -136,6 +139,7 @@ class Roofline:
                 _KNOWN[row.confidence],
             )
         console.print(table)
+        self._print_products(result.products, console)
         console.print(
             f"\n{result.gpu}: MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak;"
             f" {100 * result.covered_ratio:.0f} % of the kernel time has a cost model"
@@ -145,6 +149,29 @@ class Roofline:
                 else ""
             )
         )
+
+    def _print_products(self, products: Sequence[Product], console: Console) -> None:
+        from rich.table import Table
+
+        if not products:
+            return
+        table = Table(box=None, pad_edge=False)
+        heads = ("product without shapes", "grid", "count", "time", "result, at most", "terms", "")
+        for head in heads:
+            right = head in ("count", "time", "result, at most", "terms")
+            table.add_column(head, justify="right" if right else "left", overflow="fold")
+        for row in products[:SHOWN_ROWS]:
+            table.add_row(
+                row.kernel,
+                row.grid,
+                str(row.count),
+                f"{row.total_ns / 1e6:.2f} ms",
+                "" if row.result_elements is None else f"{row.result_elements / 1e6:.2f} M",
+                "" if row.most_terms is None else f"{row.most_terms:.0f}",
+                row.reason,
+            )
+        console.print()
+        console.print(table)
 
 
 def _chosen(job: Job, rank: int | None, path: Path) -> RankView:

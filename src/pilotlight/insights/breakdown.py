@@ -15,7 +15,7 @@ from pilotlight.insights.kernel import (
     category,
     communication_kind,
 )
-from pilotlight.trace.distinct import places
+from pilotlight.trace.detail_row import detail_rows
 from pilotlight.trace.interval import EMPTY, Intervals, union
 from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
 
@@ -113,7 +113,7 @@ def _by_kind(trace: Trace, spans: Spans) -> dict[str, Intervals]:
         messages = trace.detail.messages
         told = [kinds.setdefault(communication_kind(m.operation), len(kinds))
                 for m in messages.kinds]  # fmt: skip
-        place = places(messages.correlation, spans.correlation)
+        place = detail_rows(messages, spans)
         known = np.flatnonzero((kind == untold) & (place != NONE))
         kind[known] = np.array(told, np.int64)[messages.kind[place[known]]]
     found = {text: _union(spans.take(kind == number)) for text, number in sorted(kinds.items())}

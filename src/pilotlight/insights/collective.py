@@ -12,6 +12,7 @@ import numpy as np
 from pilotlight.insights.kernel import Category, category, communication_kind
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.detail import Message
+from pilotlight.trace.detail_row import detail_rows
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind
 
@@ -190,18 +191,15 @@ def _cells(ranks: Sequence[RankView]) -> dict[Stay, Cell]:
 
 def _stays(view: RankView, rows: Int64) -> list[Stay]:
     messages = view.trace.detail.messages
-    known = dict(zip(messages.correlation.tolist(), messages.kind.tolist(), strict=True))
     by_kind = [_stay(view.rank, message) for message in messages.kinds]
     names = view.trace.names
+    spans = view.device.take(rows)
     found = []
-    for name, correlation in zip(
-        view.device.name[rows].tolist(), view.device.correlation[rows].tolist(), strict=True
-    ):
-        kind = known.get(correlation)
-        if kind is None:
+    for name, row in zip(spans.name.tolist(), detail_rows(messages, spans).tolist(), strict=True):
+        if row == NONE:
             found.append(Stay("", communication_kind(names[name]), 0, 0))
         else:
-            found.append(by_kind[kind])
+            found.append(by_kind[messages.kind[row]])
     return found
 
 

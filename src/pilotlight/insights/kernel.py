@@ -35,7 +35,8 @@ _WORDS: tuple[tuple[Category, str], ...] = (
     (Category.SOFTMAX, "softmax"),
     (Category.CONVOLUTION, "conv wgrad dgrad fprop winograd implicit_gemm cudnn nchwtonhwc"
      " nhwctonchw im2col miopen"),
-    (Category.GEMM, "gemm gemv cutlass cublas matmul cijk_ nvjet _mm_ splitk hmma dot_kernel fc-dtype batch_matmul"),
+    (Category.GEMM, "gemm gemv cutlass cublas matmul cijk_ nvjet _mm_ splitk hmma dot_kernel"
+     " fc-dtype"),
     (Category.EMBEDDING, "embedding indexselect index_select gather scatter indexing index_put"
      " index_elem"),
     (Category.REDUCTION, "reduce reduction cumsum scan sort topk argmax norm_kernel"),

@@ -13,7 +13,8 @@ from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.shorter import shorter_kernels
-from pilotlight.trace.distinct import distinct, places
+from pilotlight.trace.detail_row import detail_rows
+from pilotlight.trace.distinct import distinct
 from pilotlight.trace.interval import union
 from pilotlight.trace.trace import Bool, Kind, Spans
 
@@ -118,7 +119,7 @@ def _slowed(view: RankView) -> tuple[Counter[int], tuple[str, float, float] | No
 
 def _alike(view: RankView, kernels: Spans, beside: Bool) -> Iterator[Bool]:
     grids = view.trace.detail.grids
-    grid = places(grids.correlation, kernels.correlation)
+    grid = detail_rows(grids, kernels)
     blocks = np.append(grids.blocks, 0)[grid]  # that of NONE is the last
     _, key = distinct(kernels.name, blocks)
     for number in np.unique(key[beside]):

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pilotlight.insights.grouped import grouped
 from pilotlight.insights.kernel import short_name
 from pilotlight.insights.measured import NOT_MEASURED, MeasuredKernels
+from pilotlight.insights.product import Product, products_without_shapes
 from pilotlight.insights.rank import RankView
 from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
 from pilotlight.model.kernel_cost import Grid, cost_of_kernel
 from pilotlight.model.measured_cost import Measured
+from pilotlight.model.tile import TF32
 from pilotlight.trace.detail import Operator, Operators
-from pilotlight.trace.distinct import distinct, places
-from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans, UInt32
+from pilotlight.trace.detail_row import detail_rows
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind
 
 MODEL_WRONG_FROM = 1.1
 LATENCY_BELOW = 0.4
@@ -25,7 +27,10 @@ SHORT_NS = 10_000
 COMPUTE = "compute"
 MEMORY = "memory"
 LATENCY = "latency"
+LAUNCH = "launch"
 WRONG = "our model is wrong"
+
+CACHED = "faster than memory: its data fit into the cache"
 
 # How well the work of a row is known.
 MEASURED, HIGH, LOW = "measured", "high", "low"
@@ -53,13 +58,15 @@ class RooflineRow:
 class Roofline:
     """`mfu_ratio`: arithmetic of the operators whose model is not wrong over the whole time at the
     datasheet's peak. `covered_ratio`: the part of the kernel time whose work is known,
-    `measured_ratio`: that of which it was measured."""
+    `measured_ratio`: that of which it was measured. `products` have no shapes: of them only bounds
+    are known."""
 
     gpu: str
     rows: tuple[RooflineRow, ...]
     mfu_ratio: float
     covered_ratio: float
     measured_ratio: float = 0.0
+    products: tuple[Product, ...] = ()
 
 
 def roofline(
@@ -69,8 +76,9 @@ def roofline(
     costs = [cost_of(kind) for kind in operators.kinds]
     owner = _owners(view, operators, costs)
     kernels = view.device.kind == Kind.KERNEL
-    grid = places(view.trace.detail.grids.correlation, view.device.correlation)
+    grid = detail_rows(view.trace.detail.grids, view.device)
     launches = _launches(view, operators, owner, grid, measured)
+    call_ns = _call_ns(view)
     rows: list[RooflineRow] = []
     flops_at_peak_s = covered_ns = 0.0
     for kind, launched in launches.items():
@@ -79,14 +87,15 @@ def roofline(
             continue
         cost = launched.cost(model)
         count = launched.operators
+        each = _Each(launched.total_ns / count, launched.total_ns / launched.kernels, call_ns)
         covered_ns += launched.total_ns
         peak = gpu.peak(cost.peak)
-        made = _row(operators, kind, cost, count, launched.total_ns, gpu)
+        made = _row(operators, kind, cost, count, each, gpu)
         if peak and (made is None or made.limit != WRONG):
             flops_at_peak_s += count * cost.flops / (peak * 1e12)
         if made is not None:
-            rows.append(replace(made, confidence=MEASURED if cost is not model else HIGH))
-    others = _kernel_rows(view, owner == NONE, grid, gpu, measured)
+            rows.append(replace(made, confidence=MEASURED if launched.is_measured else HIGH))
+    others = _kernel_rows(view, owner == NONE, grid, gpu, measured, call_ns)
     covered_ns += sum(row.total_ns for row in others)
     rows = sorted((*rows, *others), key=lambda row: -row.total_ns)
     all_ns = float(view.device.duration_ns[kernels].sum())
@@ -96,6 +105,7 @@ def roofline(
         flops_at_peak_s / (view.traced_ns / 1e9),
         covered_ns / all_ns if all_ns else 0.0,
         sum(r.total_ns for r in rows if r.confidence == MEASURED) / all_ns if all_ns else 0.0,
+        products_without_shapes(view, owner == NONE, grid, gpu, measured),
     )
 
 
@@ -105,11 +115,15 @@ class _Launches:
 
     operators: int
     total_ns: int = 0
+    kernels: int = 0
+    is_tf32: bool = False
     measured: list[tuple[int, Measured]] = field(default_factory=list)
     is_measured: bool = True
 
-    def add(self, count: int, total_ns: int, found: Measured | None) -> None:
+    def add(self, name: str, count: int, total_ns: int, found: Measured | None) -> None:
         self.total_ns += total_ns
+        self.kernels += count
+        self.is_tf32 |= TF32.search(name) is not None
         self.is_measured &= found is not None
         if found is not None:
             self.measured.append((count, found))
@@ -117,7 +131,7 @@ class _Launches:
     def cost(self, model: Cost) -> Cost:
         """Of one operator: what its kernels did, if that is known of all of them."""
         if not self.is_measured:
-            return model
+            return replace(model, peak="tf32") if self._rounds(model) else model
         flops = [n * one.flops for n, one in self.measured if one.flops is not None]
         sizes = [n * one.bytes for n, one in self.measured if one.bytes is not None]
         whole = len(self.measured)
@@ -127,6 +141,25 @@ class _Launches:
             sum(sizes) / self.operators if len(sizes) == whole else None,
             most.peak,
         ).cost(model)
+
+    def _rounds(self, model: Cost) -> bool:
+        """Whether products of fp32 run on tensor cores, which round their factors."""
+        return self.is_tf32 and model.peak == "fp32"
+
+
+@dataclass(frozen=True)
+class _Each:
+    """Nanoseconds of one operator, of one of its kernels, and of a launch call."""
+
+    operator_ns: float
+    kernel_ns: float
+    call_ns: float
+
+
+def _call_ns(view: RankView) -> float:
+    """The median; 0 where the trace has no launch calls."""
+    known = view.launch[view.launch != NONE]
+    return float(np.median(view.calls.duration_ns[known])) if len(known) else 0.0
 
 
 def _launches(
@@ -143,19 +176,14 @@ def _launches(
     blocks, threads = (column[grid[owned]] for column in sizes)
     operator_counts = np.bincount(operators.kind[np.unique(owner[owned])])
     found: dict[int, _Launches] = {}
-    for first, count, total_ns in _totals(kernels, kind, kernels.name, blocks, threads):
+    for first, count, total_ns in grouped(kernels, kind, kernels.name, blocks, threads):
         number = int(kind[first])
         launched = found.setdefault(number, _Launches(int(operator_counts[number])))
         name = view.trace.names[kernels.name[first]]
-        launched.add(count, total_ns, measured.find(name, int(blocks[first]), int(threads[first])))
+        launched.add(
+            name, count, total_ns, measured.find(name, int(blocks[first]), int(threads[first]))
+        )
     return found
-
-
-def _totals(kernels: Spans, *columns: Int64 | UInt32) -> Iterator[tuple[int, int, int]]:
-    """A row of each distinct combination, how often there is one, and how long they take."""
-    firsts, group = distinct(*columns)
-    totals = np.bincount(group, kernels.duration_ns).astype(np.int64)
-    return zip(firsts.tolist(), np.bincount(group).tolist(), totals.tolist(), strict=True)
 
 
 def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> Int64:
@@ -188,7 +216,7 @@ def _owners(view: RankView, operators: Operators, costs: list[Cost | None]) -> I
 
 
 def _kernel_rows(
-    view: RankView, wanted: Bool, grid: Int64, gpu: Gpu, measured: MeasuredKernels
+    view: RankView, wanted: Bool, grid: Int64, gpu: Gpu, measured: MeasuredKernels, call_ns: float
 ) -> list[RooflineRow]:
     """Kernels that no operator with a model launched, by name and grid."""
     chosen = np.flatnonzero(wanted & (view.device.kind == Kind.KERNEL) & (grid != NONE))
@@ -196,7 +224,7 @@ def _kernel_rows(
     along = grids.along if len(grids.along) else np.zeros(len(grids.blocks), np.int64)
     sizes = tuple(column[grid[chosen]] for column in (grids.blocks, grids.threads, along))
     rows = []
-    for first, count, total_ns in _totals(kernels, kernels.name, *sizes):
+    for first, count, total_ns in grouped(kernels, kernels.name, *sizes):
         name, size = view.trace.names[kernels.name[first]], Grid(*(int(c[first]) for c in sizes))
         guess = cost_of_kernel(name, size)
         found = measured.find(name, size.blocks, size.threads)
@@ -204,17 +232,18 @@ def _kernel_rows(
         if cost is None:
             continue
         text = f"grid {size.blocks} x {size.threads}"
-        row = _timed(short_name(name), text, cost, count, total_ns, gpu)
+        each = _Each(total_ns / count, total_ns / count, call_ns)
+        row = _timed(short_name(name), text, cost, count, each, gpu)
         if row is not None:
             rows.append(replace(row, confidence=MEASURED if found else LOW))
     return rows
 
 
 def _row(
-    operators: Operators, kind: int, cost: Cost, count: int, total_ns: int, gpu: Gpu
+    operators: Operators, kind: int, cost: Cost, count: int, each: _Each, gpu: Gpu
 ) -> RooflineRow | None:
     operator = operators.kinds[kind]
-    return _timed(operator.name, shape_text(operator), cost, count, total_ns, gpu)
+    return _timed(operator.name, shape_text(operator), cost, count, each, gpu)
 
 
 def shape_text(operator: Operator) -> str:
@@ -222,25 +251,30 @@ def shape_text(operator: Operator) -> str:
 
 
 def _timed(
-    name: str, shapes: str, cost: Cost, count: int, total_ns: int, gpu: Gpu
+    name: str, shapes: str, cost: Cost, count: int, each: _Each, gpu: Gpu
 ) -> RooflineRow | None:
     peak, memory = gpu.achievable(cost.peak), gpu.achievable("memory_gb_per_s")
-    if peak is None or memory is None or not total_ns:
+    if peak is None or memory is None or not each.operator_ns:
         return None
-    each_s = total_ns / count / 1e9
+    each_s = each.operator_ns / 1e9
     arithmetic, traffic = cost.flops / (peak * 1e12) / each_s, cost.bytes / (memory * 1e9) / each_s
-    limit, reason = _limit(arithmetic, traffic, each_s, cost)
-    ratio = max(arithmetic, traffic)
+    is_cached = cost.bytes < (gpu.peak("l2_mb") or 0.0) * 1e6
+    limit, reason = _limit(arithmetic, traffic, each, cost)
+    if limit == WRONG and is_cached and arithmetic <= MODEL_WRONG_FROM:
+        reason = CACHED
+    ratio, total_ns = max(arithmetic, traffic), round(count * each.operator_ns)
     return RooflineRow(
         name, shapes, count, total_ns, cost.flops, cost.bytes, cost.peak, ratio, limit, reason
     )
 
 
-def _limit(arithmetic: float, traffic: float, each_s: float, cost: Cost) -> tuple[str, str]:
+def _limit(arithmetic: float, traffic: float, each: _Each, cost: Cost) -> tuple[str, str]:
     if max(arithmetic, traffic) > MODEL_WRONG_FROM:
         return WRONG, "faster than the hardware could be: the peak or the bytes are not right"
     if max(arithmetic, traffic) < LATENCY_BELOW:
-        short = each_s * 1e9 < SHORT_NS
+        short = each.kernel_ns < SHORT_NS
+        if short and each.kernel_ns < each.call_ns:
+            return LAUNCH, f"shorter than its launch call ({each.call_ns / 1000:.1f} µs)"
         return LATENCY, "too short to fill the device" if short else "neither unit is busy"
     intensity = cost.flops / max(cost.bytes, 1.0)  # all of it can come from a cache
     if arithmetic >= traffic:

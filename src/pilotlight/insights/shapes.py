@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from math import ceil
 
@@ -14,6 +13,7 @@ from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.roofline import (
     LATENCY,
+    LAUNCH,
     LOW,
     WRONG,
     Roofline,
@@ -23,7 +23,9 @@ from pilotlight.insights.roofline import (
 )
 from pilotlight.insights.shorter import shorter_kernels
 from pilotlight.model.hardware import Gpu, find_gpu
-from pilotlight.trace.distinct import distinct, places
+from pilotlight.model.tile import tile_of
+from pilotlight.trace.detail_row import detail_rows
+from pilotlight.trace.distinct import distinct
 from pilotlight.trace.trace import NONE, Kind
 
 MISALIGNED_SHARE = 0.02
@@ -34,9 +36,6 @@ ROOF_SHARE = 0.02
 TARGET_LOW, TARGET_HIGH = 0.75, 1.0
 
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
-_TILE = re.compile(r"(?<!\d)(\d{2,3})x(\d{2,3})(?!\d)")
-# Persistent kernels take their tiles themselves: their grid says nothing of waves.
-_PERSISTENT = re.compile(r"nvjet|persistent|stream_?k|sm90|warpspecialized", re.IGNORECASE)
 
 
 def misaligned_shapes(job: Job) -> Verdict:
@@ -136,7 +135,7 @@ def below_roofline(job: Job) -> Verdict:
         for target in (TARGET_LOW, TARGET_HIGH)
     )
     worst = max(rows, key=lambda row: row.total_ns * (1 - row.roofline_ratio))
-    how = "latency-bound" if worst.limit == LATENCY else f"bound by {worst.limit}"
+    how = f"{worst.limit}-bound" if worst.limit in (LATENCY, LAUNCH) else f"bound by {worst.limit}"
     finding = Finding(
         rule="A17",
         cause="below_roofline",
@@ -197,7 +196,7 @@ def _waves(view: RankView, units: int) -> list[tuple[int, int, float]]:
     grids = view.trace.detail.grids
     tiles = np.array([_tile(name) for name in view.trace.names], np.int64)
     kernels = view.device.take((view.device.kind == Kind.KERNEL) & (tiles[view.device.name] > 0))
-    grid = places(grids.correlation, kernels.correlation)
+    grid = detail_rows(grids, kernels)
     kernels, blocks_of = kernels.take(grid != NONE), grids.blocks[grid[grid != NONE]]
     firsts, group = distinct(kernels.name, blocks_of)
     totals = np.bincount(group, kernels.duration_ns)
@@ -214,10 +213,8 @@ def _waves(view: RankView, units: int) -> list[tuple[int, int, float]]:
 
 def _tile(name: str) -> int:
     """Elements of a block's tile; 0 for kernels without tiles or that place them themselves."""
-    if category(name) not in (Category.GEMM, Category.CONVOLUTION) or _PERSISTENT.search(name):
-        return 0
-    match = _TILE.search(name)
-    return int(match.group(1)) * int(match.group(2)) if match else 0
+    tile = tile_of(name) if category(name) in (Category.GEMM, Category.CONVOLUTION) else None
+    return tile[0] * tile[1] if tile else 0
 
 
 def _gpu(view: RankView) -> Gpu | None:

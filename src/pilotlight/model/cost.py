@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 
+from pilotlight.model import operator_work as work
 from pilotlight.trace.detail import Operator
 
 _BYTES = {
@@ -18,8 +19,6 @@ _PEAK_OF_TYPE = {
     "bfloat16": "bf16", "c10::half": "fp16", "half": "fp16", "c10::float8_e4m3fn": "fp8",
     "c10::float8_e5m2": "fp8",
 }  # fmt: skip
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ def cost_of(operator: Operator) -> Cost | None:
     if kind is None:
         return None
     try:
-        if name in _SETTINGS:
-            flops, elements = _convolution(operator.shapes, _settings(name, operator))
+        if name in work.SETTINGS:
+            flops, elements = work.convolution(operator.shapes, work.settings_of(name, operator))
         else:
             flops, elements = rule(operator.shapes)
     except (IndexError, ValueError):
@@ -52,183 +51,66 @@ def cost_of(operator: Operator) -> Cost | None:
     return Cost(flops, elements * _BYTES[kind], _PEAK_OF_TYPE[kind])
 
 
-def _product(m: int, k: int, n: int, batch: int = 1) -> tuple[float, float]:
-    return 2.0 * batch * m * k * n, float(batch) * (m * k + k * n + m * n)
-
-
-def _mm(shapes: list[Shape] | tuple[Shape, ...]) -> tuple[float, float]:
-    (m, k), (_, n) = shapes[0], shapes[1]
-    return _product(m, k, n)
-
-
-def _addmm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    return _mm(shapes[1:3])
-
-
-def _bmm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    (batch, m, k), (_, _, n) = shapes[0], shapes[1]
-    return _product(m, k, n, batch)
-
-
-def _baddbmm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    return _bmm(shapes[1:3])
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """Of a convolution, one number a side of the image, or one for all."""
-
-    stride: Shape
-    padding: Shape
-    dilation: Shape
-    is_transposed: bool
-
-
-def _settings(name: str, operator: Operator) -> _Settings | None:
-    """None where the trace does not tell them."""
-    places, values = _SETTINGS[name], operator.values
-    if len(values) <= max(places) or not all(values[place] for place in places):
-        return None
-    stride, padding, dilation = (values[place] for place in places)
-    is_transposed = name == "convolution" and values[6:7] == ((1,),)
-    return _Settings(stride, padding, dilation, is_transposed)
-
-
-def _convolution(
-    shapes: tuple[Shape, ...], settings: _Settings | None = None
-) -> tuple[float, float]:
-    """Stride 1 and same padding are assumed where nothing else is told."""
-    batch, _, *image = shapes[0]
-    out_channels, per_group, *kernel = shapes[1]
-    if not image or len(kernel) != len(image):
-        raise ValueError
-    positions = made = prod(image)
-    if settings is not None and settings.is_transposed:
-        out_channels, made = per_group, made * prod(_sides(settings.stride, image))
-    elif settings is not None:
-        positions = made = _positions(image, kernel, settings)
-    flops = 2.0 * batch * prod(shapes[1]) * positions
-    return flops, float(prod(shapes[0]) + prod(shapes[1]) + batch * out_channels * made)
-
-
-def _positions(image: list[int], kernel: list[int], settings: _Settings) -> int:
-    """How often the kernel is laid on the image."""
-    lists = (settings.stride, settings.padding, settings.dilation)
-    strides, paddings, dilations = (_sides(values, image) for values in lists)
-    counts = []
-    for i, side in enumerate(image):
-        reach = dilations[i] * (kernel[i] - 1) + 1
-        counts.append((side + 2 * paddings[i] - reach) // max(strides[i], 1) + 1)
-    if min(counts) < 1:
-        raise ValueError
-    return prod(counts)
-
-
-def _sides(values: Shape, image: list[int]) -> Shape:
-    return values * len(image) if len(values) == 1 else values
-
-
-def _attention(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    """Not causal: twice the arithmetic of a causal one. Fused: no scores in memory."""
-    (batch, heads, queries, width), (_, _, keys, _) = shapes[0], shapes[1]
-    flops = 4.0 * batch * heads * queries * keys * width
-    return flops, float(2 * batch * heads * width * (queries + keys))
-
-
-def _elementwise(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    inputs = [prod(shape) for shape in shapes if shape]
-    return float(max(inputs)), float(sum(inputs) + max(inputs))
-
-
-def _norm(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    size = prod(shapes[0])
-    return 8.0 * size, 2.0 * size
-
-
-def _reduction(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    size = prod(shapes[0])
-    return float(size), float(size)
-
-
-def _copy(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    size = prod(shapes[0])
-    return 0.0, 2.0 * size
-
-
-def _embedding(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    """Rows that are read and written; the table as a whole is not."""
-    (_, width), rows = shapes[0], prod(shapes[1])
-    return 0.0, 2.0 * rows * width
-
-
-def _convolution_backward(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    """Two products, each as large as the forward one; the output's size is known here."""
-    output, image, weight = shapes[0], shapes[1], shapes[2]
-    if not weight[2:] or not output[2:]:
-        raise ValueError
-    forward = 2.0 * prod(output) * weight[1] * prod(weight[2:])
-    return 2 * forward, 2.0 * (prod(output) + prod(image) + prod(weight))
-
-
-def _attention_backward(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    """Five products where the forward has two."""
-    flops, elements = _attention(shapes[1:3])
-    return 2.5 * flops, 2 * elements
-
-
-def _norm_backward(shapes: tuple[Shape, ...]) -> tuple[float, float]:
-    size = prod(shapes[0])
-    return 12.0 * size, 3.0 * size
-
-
-# Which inputs are stride, padding and dilation.
-_SETTINGS = {"convolution": (3, 4, 5), "cudnn_convolution": (3, 2, 4)}
-Rule = Callable[[tuple[Shape, ...]], tuple[float, float]]
-_RULES: dict[str, Rule] = {
-    "mm": _mm,
-    "addmm": _addmm,
-    "bmm": _bmm,
-    "baddbmm": _baddbmm,
-    "convolution": _convolution,
-    "cudnn_convolution": _convolution,
-    "_scaled_dot_product_flash_attention": _attention,
-    "_scaled_dot_product_efficient_attention": _attention,
-    "_scaled_dot_product_cudnn_attention": _attention,
-    "native_layer_norm": _norm,
-    "_fused_rms_norm": _norm,
-    "_softmax": _norm,
-    "_log_softmax": _norm,
-    "native_layer_norm_backward": _norm_backward,
-    "_softmax_backward_data": _norm_backward,
-    "native_batch_norm": _norm,
-    "cudnn_batch_norm": _norm,
-    "native_batch_norm_backward": _norm_backward,
-    "cudnn_batch_norm_backward": _norm_backward,
-    "convolution_backward": _convolution_backward,
-    "_scaled_dot_product_flash_attention_backward": _attention_backward,
-    "_scaled_dot_product_efficient_attention_backward": _attention_backward,
-    "_scaled_dot_product_cudnn_attention_backward": _attention_backward,
-    "embedding": _embedding,
-    "index_select": _embedding,
-    "native_dropout": _elementwise,
-    "sum": _reduction,
-    "mean": _reduction,
-    "copy_": _copy,
-    **dict.fromkeys(
-        (
-            "add",
-            "add_",
-            "sub",
-            "mul",
-            "mul_",
-            "div",
-            "gelu",
-            "silu",
-            "relu",
-            "relu_",
-            "sigmoid",
-            "tanh",
-        ),
-        _elementwise,
-    ),
+_NORMS = (
+    "native_layer_norm _fused_rms_norm native_group_norm native_batch_norm cudnn_batch_norm"
+    " miopen_batch_norm _softmax _log_softmax"
+)
+_NORMS_BACKWARD = (
+    "native_layer_norm_backward _fused_rms_norm_backward native_group_norm_backward"
+    " native_batch_norm_backward cudnn_batch_norm_backward miopen_batch_norm_backward"
+    " _softmax_backward_data _log_softmax_backward_data"
+)
+_SCALED_DOT_PRODUCT = tuple(
+    f"_scaled_dot_product_{how}_attention" for how in ("flash", "efficient", "cudnn")
+)
+_REDUCTIONS = (
+    "sum mean prod max min amax amin argmax argmin any all norm linalg_vector_norm var std"
+    " var_mean logsumexp"
+)
+_SCANS = "cumsum cumprod logcumsumexp sort topk"
+# By how many tensors they read at most: some are given the one that they write, too.
+_UNARY = (
+    "gelu silu silu_ relu relu_ leaky_relu hardtanh sigmoid tanh exp log log1p sqrt rsqrt neg abs"
+    " reciprocal sin cos erf floor round clamp clamp_ clamp_min clamp_min_ clamp_max logical_not"
+    " softplus elu tril triu native_dropout"
+)
+_BINARY = (
+    "add add_ sub sub_ rsub mul mul_ div div_ pow maximum minimum masked_fill masked_fill_"
+    " bitwise_and bitwise_or eq ne lt le gt ge mse_loss native_dropout_backward gelu_backward"
+    " silu_backward threshold_backward sigmoid_backward tanh_backward"
+)
+_TERNARY = "where lerp lerp_ addcmul addcmul_ addcdiv addcdiv_"
+_RULES: dict[str, Callable[[work.Shapes], work.Work]] = {
+    "mm": work.mm,
+    "_scaled_mm": work.mm,
+    "_int_mm": work.mm,
+    "addmm": work.addmm,
+    "linear": work.linear,
+    "mv": work.mv,
+    "bmm": work.bmm,
+    "baddbmm": work.baddbmm,
+    "convolution_backward": work.convolution_backward,
+    "embedding": work.embedding,
+    "index_select": work.embedding,
+    "_embedding_bag": work.embedding_bag,
+    "embedding_dense_backward": work.embedding_backward,
+    "gather": work.gather,
+    "scatter_add_": work.gather,
+    "copy_": work.copy,
+    "fill_": work.fill,
+    "zero_": work.fill,
+    "FlashAttnFunc": work.flash_attention,
+    "flash_attn::_flash_attn_forward": work.flash_attention,
+    **dict.fromkeys(work.SETTINGS, work.convolution),
+    **dict.fromkeys(_SCALED_DOT_PRODUCT, work.attention),
+    **{f"{name}_backward": work.attention_backward for name in _SCALED_DOT_PRODUCT},
+    **dict.fromkeys(_NORMS.split(), work.norm),
+    **dict.fromkeys(_NORMS_BACKWARD.split(), work.norm_backward),
+    **dict.fromkeys(_REDUCTIONS.split(), work.reduction),
+    **dict.fromkeys(_SCANS.split(), work.scan),
+    **{
+        name: partial(work.elementwise, most=most)
+        for most, names in enumerate((_UNARY, _BINARY, _TERNARY), 1)
+        for name in names.split()
+    },
 }

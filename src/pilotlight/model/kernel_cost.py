@@ -14,6 +14,12 @@ ELEMENTS_A_CHUNK = 65_536
 
 _ELEMENTWISE = re.compile(r"(?:vectorized|unrolled)_elementwise_kernel")
 _POINTERS = re.compile(r"(?:std::array|at::detail::Array)<char\*, (?:\(int\))?(\d+)")
+# Of kernels for any strides, and of those that go by indices: threads of a block, elements of a
+# thread. One input at least is as large as the result; others may be small and spread over it.
+_STRIDED = re.compile(r"elementwise_kernel<(?:\(int\))?(\d+), (?:\(int\))?(\d+)")
+# The power of two that is not below the length of a row.
+_SOFTMAX = re.compile(r"softmax_warp_(?P<way>forward|backward)<.*?, (?:\(int\))?(?P<log2>\d+), ")
+_GATHER = re.compile(r"vectorized_gather_kernel<(?:\(int\))?(\d+),")
 _LISTS = re.compile(r"multi_tensor_apply_kernel.*?TensorList(?:ScalarList)?Metadata<(\d+)")
 # Width of a head, and the queries and keys of a block's tile; then whether there is dropout, and
 # whether queries see earlier keys only.
@@ -42,9 +48,15 @@ def cost_of_kernel(name: str, grid: Grid) -> Cost | None:
     """None for kernels whose work their grid does not tell, such as matrix products."""
     found = next(((size, peak) for text, size, peak in _TYPES if text.search(name)), None)
     blocks, threads = grid.blocks, grid.threads
-    if found is None or blocks <= 0 or threads <= 0:
+    if blocks <= 0 or threads <= 0:
+        return None
+    if gathered := _GATHER.search(name):
+        return Cost(0.0, 2.0 * blocks * threads * int(gathered.group(1)), "fp32")
+    if found is None:
         return None
     size, peak = found
+    if softmax := _SOFTMAX.search(name):
+        return _softmax(softmax, grid, size, peak)
     flash = _FLASH.search(name)
     if flash and grid.along:
         return _attention(flash, grid, size, peak)
@@ -58,7 +70,20 @@ def cost_of_kernel(name: str, grid: Grid) -> Cost | None:
     if _ELEMENTWISE.search(name) and pointers:
         elements = float(blocks) * threads * ELEMENTS_A_THREAD
         return Cost(elements, elements * int(pointers.group(1)) * size, peak)
+    # Types of the arrays are told only where nothing is cast.
+    if (strided := _STRIDED.search(name)) and "gpu_kernel_impl<" not in name:
+        elements = float(blocks) * int(strided.group(1)) * int(strided.group(2))
+        return Cost(elements, 2 * elements * size, peak)
     return None
+
+
+def _softmax(softmax: re.Match[str], grid: Grid, size: int, peak: str) -> Cost:
+    """A warp, or a part of one, has a row, or two if they are short. The length of a row is taken
+    as three quarters of its power of two; the backward pass reads two tensors."""
+    longest = 1 << min(int(softmax["log2"]), 10)
+    rows = grid.blocks * (grid.threads // min(longest, 32)) * (2 if longest <= 128 else 1)
+    elements = float(rows) * 0.75 * longest
+    return Cost(8 * elements, (3 if softmax["way"] == "backward" else 2) * elements * size, peak)
 
 
 def _attention(flash: re.Match[str], grid: Grid, size: int, peak: str) -> Cost:

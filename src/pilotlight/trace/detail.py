@@ -1,5 +1,6 @@
 """What spans say of themselves beyond the columns: shapes of operators, messages of collectives,
-grids of kernels. Rows belong to a span by its correlation."""
+grids of kernels. Rows belong to a span by its correlation and, where several have the same, by
+its begin (`start_ns`, else empty): see detail_row."""
 
 from __future__ import annotations
 
@@ -58,6 +59,7 @@ class Messages:
     correlation: _Int64 = field(default_factory=_none)
     kind: _Int64 = field(default_factory=_none)
     kinds: tuple[Message, ...] = ()
+    start_ns: _Int64 = field(default_factory=_none)
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Grids:
     blocks: _Int64 = field(default_factory=_none)
     threads: _Int64 = field(default_factory=_none)
     along: _Int64 = field(default_factory=_none)
+    start_ns: _Int64 = field(default_factory=_none)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pilotlight.trace.detail import Detail, Grids, Message, Messages, Operator, Operators
+from pilotlight.trace.detail_row import begins_of
 from pilotlight.trace.distinct import distinct
 from pilotlight.trace.trace import NONE, Argument, Int64, Kind, Lane, Spans
 
@@ -114,7 +115,7 @@ def _grids(spans: Spans, arguments: Arguments) -> Grids:
     usable = ((sizes[:, 0] > 0) & (sizes[:, 1] > 0))[group]
     rows, group = rows[usable], group[usable]
     blocks, threads, along = sizes[group].T
-    return Grids(spans.correlation[rows], blocks, threads, along)
+    return Grids(spans.correlation[rows], blocks, threads, along, begins_of(spans, rows))
 
 
 def _messages(spans: Spans, arguments: Arguments) -> Messages:
@@ -135,8 +136,8 @@ def _messages(spans: Spans, arguments: Arguments) -> Messages:
             message = _message(row, operation.texts)
             known[row] = NONE if message is None else kinds.setdefault(message, len(kinds))
         numbers[i] = known[row]
-    used = numbers != NONE
-    return Messages(spans.correlation[rows[used]], numbers[used], tuple(kinds))
+    rows, numbers = rows[numbers != NONE], numbers[numbers != NONE]
+    return Messages(spans.correlation[rows], numbers, tuple(kinds), begins_of(spans, rows))
 
 
 def _message(row: tuple[int, ...], texts: Sequence[str]) -> Message | None:

@@ -65,7 +65,7 @@ def _device_spans(database: Database, strings: dict[int, str], process: Process)
         name = strings.get(row[6]) or strings.get(row[7]) or "(unnamed kernel)"
         table = process(row[2])
         table.add_device(row[:2], row[3:5], Kind.KERNEL, name, row[5])
-        table.add_grid(row[5], row[8:11], row[11:14])
+        table.add_grid(row[5], row[0], row[8:11], row[11:14])
     for row in database.rows(_GRAPH, shape):
         process(row[2]).add_device(row[:2], row[3:5], Kind.KERNEL, "(graph)", row[5])
     for row in database.rows(_MEMCPY, (*shape, "copyKind", "srcKind", "dstKind", "bytes")):

@@ -21,7 +21,7 @@ class ProcessTable:
         self.table = SpanTable(source)
         self.pid = pid
         self.devices: set[int] = set()
-        self._grids: list[tuple[int, int, int]] = []
+        self._grids: list[tuple[int, int, int, int, int]] = []
 
     def add_device(
         self,
@@ -44,11 +44,14 @@ class ProcessTable:
     ) -> None:
         self._add(times, (str(self.pid), str(thread)), kind, name, correlation, None)
 
-    def add_grid(self, correlation: Any, blocks: Sequence[Any], threads: Sequence[Any]) -> None:
-        """Of the kernel with this correlation: the sizes of its grid and of a block."""
+    def add_grid(
+        self, correlation: Any, start_ns: Any, blocks: Sequence[Any], threads: Sequence[Any]
+    ) -> None:
+        """Of the kernel with this correlation and begin: the sizes of its grid and of a block."""
         row = [correlation, *blocks, *threads]
-        if all(type(value) is int and 0 < value < MAX_SIZE for value in row):
-            self._grids.append((correlation, math.prod(blocks), math.prod(threads)))
+        if type(start_ns) is int and all(type(v) is int and 0 < v < MAX_SIZE for v in row):
+            sizes = math.prod(blocks), math.prod(threads), blocks[0]
+            self._grids.append((correlation, *sizes, start_ns))
 
     def _add(
         self,
@@ -70,7 +73,7 @@ class ProcessTable:
     def finish(self, format_name: str, gpus: Mapping[int, str]) -> Trace:
         spans = self.table.spans()
         names = tuple(self.table.names)
-        grids = np.array(self._grids, np.int64).reshape(-1, 3)
+        grids = np.array(self._grids, np.int64).reshape(-1, 5)
         return Trace(
             source=self.table.source,
             format=format_name,
@@ -83,7 +86,7 @@ class ProcessTable:
             counters=self.table.counters(),
             steps=steps_of(names, spans),
             problems=tuple(self.table.problems()),
-            detail=Detail(grids=Grids(grids[:, 0], grids[:, 1], grids[:, 2])),
+            detail=Detail(grids=Grids(*grids.T)),
         )
 
 

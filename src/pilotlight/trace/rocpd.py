@@ -89,7 +89,7 @@ class _Session:
             name = kernels.get(key, "(unnamed kernel)")
             table = self._process(process, pid)
             table.add_device((start, end), place, Kind.KERNEL, name, correlation)
-            table.add_grid(correlation, _blocks(size[:3], size[3:]), size[3:])
+            table.add_grid(correlation, start, _blocks(size[:3], size[3:]), size[3:])
         for start, end, pid, stream, correlation, name, size, source, target in self._timed(
             _COPY,
             ("pid", "stream_id"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pilotlight.trace.detail import Grids, Message
-from pilotlight.trace.distinct import places
+from pilotlight.trace.detail_row import detail_rows
 from pilotlight.trace.trace import NONE, Argument, Int64, Kind, Trace
 
 # Lists in a trace, and kept as their text.
@@ -21,16 +21,17 @@ def told(trace: Trace, rows: Int64) -> list[Told]:
     if trace.arguments:
         return _as_read(trace, rows)
     found: list[Told] = [{} for _ in rows]
-    correlation = np.where(
-        trace.spans.kind[rows] == Kind.KERNEL, trace.spans.correlation[rows], NONE
-    )
+    spans = trace.spans.take(rows)
     grids, messages = trace.detail.grids, trace.detail.messages
-    for args, grid, message in zip(
+    for args, is_kernel, grid, message in zip(
         found,
-        places(grids.correlation, correlation).tolist(),
-        places(messages.correlation, correlation).tolist(),
+        spans.is_kind(Kind.KERNEL).tolist(),
+        detail_rows(grids, spans).tolist(),
+        detail_rows(messages, spans).tolist(),
         strict=True,
     ):
+        if not is_kernel:
+            continue
         if grid != NONE:
             args |= _of_grid(grids, grid)
         if message != NONE:
