@@ -319,3 +319,16 @@ def test_kernels_that_the_profiler_lost_are_no_waits(script: Any) -> None:
 def test_a_kernel_in_an_unnamed_namespace_has_a_short_name() -> None:
     for space in ("(anonymous namespace)", "<unnamed>"):
         assert short_name(f"void at::native::{space}::CatArray<float, 4>(int)") == "CatArray"
+
+
+def test_launched_work_that_starts_late_is_found(script: Any) -> None:
+    """The call returns at once, the kernel of 100 µs begins 50 µs after the one before it ended;
+    without the delay nothing is found."""
+    late, prompt = script(), script()
+    for story, delay in ((late, 50), (prompt, 0)):
+        for _ in range(6):
+            story.launch("gemm", 100)
+            story.device_us += delay
+    (finding,) = verdict("A02q", late.trace()).findings
+    assert 0.25 < finding.gain_high_ratio < 0.35
+    assert not verdict("A02q", prompt.trace()).findings

@@ -105,3 +105,12 @@ def test_a_last_wave_that_is_nearly_empty_is_found(script: Any) -> None:
 )
 def test_full_waves_and_persistent_kernels_are_not(script: Any, blocks: int, name: str) -> None:
     assert is_silent("A16", tiled(script, blocks, name))
+
+
+def test_a_busy_device_that_computes_little_is_found(script: Any) -> None:
+    """139 GFLOP in 740 µs are 186 of 989.5 TFLOP/s: 19 %. In 185 µs it is 75 %."""
+    slow = [((4096, 4096, 4096), 740.0)] * 3
+    finding = only("A21", products(script, slow))
+    assert any("18.8 %" in text or "18.7 %" in text for text in finding.evidence), finding.evidence
+    assert is_silent("A21", products(script, [GOOD] * 3))
+    assert verdict("A21", script().launch("k", 10).trace()).missing

@@ -18,9 +18,11 @@ from pilotlight.insights.communication import clocks, group_communication, rank_
 from pilotlight.insights.critical_path import by_role, critical_path
 from pilotlight.insights.job import job_of
 from pilotlight.insights.launches import launches
+from pilotlight.insights.memory_use import memory_use
 from pilotlight.insights.ownership import around, module_times, operator_times, stack_times
 from pilotlight.insights.recorded_graph import recorded_graph
 from pilotlight.insights.verdicts import Diagnosis
+from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.trace import Spans
 
 
@@ -173,3 +175,16 @@ def test_the_real_model_has_its_modules(shared_data: Path) -> None:
     owners = {row["owner"] for row in found.table("modules")}
     assert any(owner.startswith("Qwen2MLP") for owner in owners)
     assert found.table("memory")[0]["peak_bytes"] > 1e9
+
+
+def test_memory_has_its_peak_first_and_last_value() -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 1},
+        *(
+            {"ph": "C", "name": "gpu", "pid": 0, "ts": ts, "args": {"memory_used": value}}
+            for ts, value in ((1, 5), (2, 9), (3, 7))
+        ),
+    ]
+    trace = read_kineto(iter([json.dumps(events).encode()]), "a.json")
+    (row,) = memory_use(job_of([trace]).ranks[0])
+    assert (row.peak_bytes, row.first_bytes, row.last_bytes, row.peak_ns) == (9, 5, 7, 2000)
