@@ -178,7 +178,8 @@ bool Collector::take() noexcept {
   decoder_.open(api_);
   for (uint32_t event : kResourceEvents) library_.enable_callback(true, cupti::kResource, event);
   // Before any graph is instantiated, or it would not be timed as a whole.
-  has_graphs_ = library_.enable(kGraphTrace) == kSuccess;
+  has_graphs_ =
+      sharers_.load(std::memory_order_relaxed) == 0 && library_.show_nodes(false) == kSuccess;
   nodes_on_ = false;
   has_clock_ = clock_.open(&library_, tick_kind_);
   if (!has_clock_) missing("no device records: CUPTI tells no time");
@@ -240,6 +241,23 @@ void Collector::yield(bool to_others) noexcept {
     }
   }
   sem_post(&wake_);
+}
+
+void Collector::share(bool with_another) noexcept {
+  if (api_ == nullptr || forked_.load(std::memory_order_relaxed)) return;
+  sharers_.fetch_add(with_another ? 1 : -1);
+  if (!with_another) return;
+  // As in yield(): the other tool goes on if ours does not.
+  timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
+  if (pthread_mutex_timedlock(&lock_, &until) != 0) return;
+  if (holds_.load(std::memory_order_relaxed) && has_graphs_) {
+    bool on = records_on_;
+    set_records(false, false);
+    has_graphs_ = library_.show_nodes(true) != kSuccess;
+    set_records(on, on);
+    mark_window();
+  }
+  pthread_mutex_unlock(&lock_);
 }
 
 void* Collector::run(void* collector) noexcept {
@@ -378,7 +396,10 @@ void Collector::request2(uint8_t** buffer, size_t* bytes, size_t* most, void*) n
   request(buffer, bytes, most);
 }
 
-void Collector::complete2(uint8_t* buffer, size_t bytes, size_t valid_bytes, void*) noexcept {
+void Collector::complete2(uint8_t* buffer, size_t bytes, size_t valid_bytes, void* info) noexcept {
+  Collector& self = get();
+  if (buffer != nullptr && valid_bytes != 0) self.library_.learn(info);
+  if (self.library_.has_unread_fields()) sem_post(&self.wake_);
   complete(nullptr, 0, buffer, bytes, valid_bytes);
 }
 

@@ -35,6 +35,9 @@ class Collector {
   void finish() noexcept;
   // Another tool wants CUPTI, or has let go of it. Any thread but CUPTI's own.
   void yield(bool to_others) noexcept;
+  // Another subscriber is about to come beside us, or has left. CUPTI then shows graphs to both in
+  // one way: that which it has by itself, by their nodes.
+  void share(bool with_another) noexcept;
   bool is_ours() const noexcept { return holds_.load(std::memory_order_acquire); }
   Library& library() noexcept { return library_; }
 
@@ -67,6 +70,8 @@ class Collector {
   void begin_window(Window window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
   void set_records(bool on, bool nodes) noexcept;
+  void switch_records(bool on) noexcept;
+  void mark_window() noexcept;
   void set_external(bool on) noexcept;
   void set_sampling(uint32_t tier) noexcept;
 
@@ -121,7 +126,8 @@ class Collector {
   std::atomic<bool> flushed_{false};  // at exit: all that CUPTI had was handed over
   bool has_threads_ = false;
   bool has_clock_ = false;
-  bool has_graphs_ = false;
+  bool has_graphs_ = false;      // as a whole
+  std::atomic<int> sharers_{0};  // subscribers beside us
   bool asked_hardware_ = false;
   bool records_on_ = false;
   bool launches_on_ = false;
@@ -155,7 +161,7 @@ class Collector {
   uint64_t steps_before_ = 0;
   uint32_t on_windows_ = 0;
   uint64_t random_ = 1;
-  uint64_t shown_[32] = {};
+  uint64_t shown_[33] = {};
   double told_[3] = {-1, -1, -1};  // tier; time with records, with launches
   double told_sampling_[3] = {};   // by method
   char missing_[192] = {};

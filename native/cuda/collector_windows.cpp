@@ -24,16 +24,16 @@ constexpr Kind kRecords[] = {kConcurrentKernel, kMemcpy,  kMemcpyPeer, kMemset,
 
 void Collector::set_records(bool on, bool nodes) noexcept {
   // A whole graph or its nodes: never both. Records of nodes come by the kind of their work.
-  bool want_nodes = on && nodes && has_graphs_;
-  if (want_nodes != nodes_on_) {
-    if (want_nodes) {
-      library_.disable(kGraphTrace);
-    } else {
-      library_.enable(kGraphTrace);
-    }
+  bool want_nodes = on && (nodes || !has_graphs_);
+  bool changes = want_nodes != nodes_on_;
+  if (records_on_ && (!on || changes)) switch_records(false);
+  if (changes && (!has_graphs_ || library_.show_nodes(want_nodes) == kSuccess)) {
     nodes_on_ = want_nodes;
   }
-  if (on == records_on_) return;
+  if (on && !records_on_) switch_records(true);
+}
+
+void Collector::switch_records(bool on) noexcept {
   char text[128];
   for (Kind kind : kRecords) {
     Result result = on ? library_.enable(kind) : library_.disable(kind);
@@ -108,6 +108,11 @@ void Collector::turn(int64_t now_ns) noexcept {
   bool paused = !api_->collecting->load(std::memory_order_relaxed);
   bool tier_changed = tier != tier_;
   tier_ = tier;
+  if (holds_.load(std::memory_order_relaxed) && library_.has_unread_fields()) {
+    missing("libcupti does not say where the fields of records lie; they come whole from now on");
+    release(false);
+    retry_ns_ = 0;
+  }
   if (tier == kTierOff) {
     if (holds_.load(std::memory_order_relaxed) && !finalize_.load(std::memory_order_relaxed)) {
       release(true);
@@ -115,7 +120,7 @@ void Collector::turn(int64_t now_ns) noexcept {
   } else if (!holds_.load(std::memory_order_relaxed)) {
     if (!others_.load(std::memory_order_relaxed) && now_ns >= retry_ns_) {
       retry_ns_ = now_ns + kRetryNs;
-      if (take()) begin_window(Window::kPlain, now_ns);
+      if (take()) begin_window(tier_ == kTierAll ? next_window() : Window::kPlain, now_ns);
     }
   } else if (paused) {
     if (window_ != Window::kNone) {
@@ -168,6 +173,11 @@ int64_t Collector::window_ns(Window window) noexcept {
 }
 
 void Collector::begin_window(Window window, int64_t now_ns) noexcept {
+  // Those who were beside us have left: graphs as a whole again.
+  if (!has_graphs_ && !records_on_ && library_.api() == Api::kV2 &&
+      sharers_.load(std::memory_order_relaxed) == 0) {
+    has_graphs_ = library_.show_nodes(false) == kSuccess;
+  }
   bool samples = window == Window::kOn && is_sampling_;
   bool on = window == Window::kOn && !samples;
   // Where they are asked for, from the start: CUPTI wants to know before a graph is instantiated.
@@ -184,13 +194,7 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   // Where switching off may hang, records stay as they were first.
   bool changes = on != records_on_ || nodes != nodes_on_;
   if (changes && (toggles || on)) set_records(on, nodes && toggles);
-  if (changes || launches != launched || window_ == Window::kNone) {
-    int64_t mark = !launches     ? kMarkNothing
-                   : nodes_on_   ? kMarkNodes
-                   : records_on_ ? kMarkRecords
-                                 : kMarkLaunches;
-    api_->mark("gpu/window", 10, mark);
-  }
+  if (changes || launches != launched || window_ == Window::kNone) mark_window();
   if (samples && method_->sampler->start() != kSuccess) {
     char text[128];
     Result result = method_->sampler->refused();
@@ -208,6 +212,14 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   call_ticks_before_ = launches_.call_ticks();
   overhead_before_ = decoder_.counts().overhead_ns;
   exhausted_before_ = pool_.exhausted();
+}
+
+void Collector::mark_window() noexcept {
+  int64_t mark = !launches_on_ ? kMarkNothing
+                 : nodes_on_   ? kMarkNodes
+                 : records_on_ ? kMarkRecords
+                               : kMarkLaunches;
+  api_->mark("gpu/window", 10, mark);
 }
 
 WindowFacts Collector::facts(int64_t now_ns) noexcept {
@@ -310,6 +322,7 @@ void Collector::second(int64_t now_ns) noexcept {
     const char* name;
     uint64_t value;
   } const all[] = {{"gpu/records", decoded.records},
+                   {"gpu/record_bytes", decoded.bytes},
                    {"gpu/lost_by_cupti", decoded.cupti_lost},
                    {"gpu/lost_ring_full", decoded.ring_full},
                    {"gpu/cut_buffers", decoded.cut_buffers},

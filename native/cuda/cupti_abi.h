@@ -68,7 +68,10 @@ enum Attribute : uint32_t {
   kDeviceBufferSize = 0,
   kDeviceBufferPoolLimit = 2,
   kZeroedOutBuffer = 5,
-  kHardwareEvents = 13,  // CUPTI_ACTIVITY_ATTR_ENABLE_HES, from 13.3 on
+  // From 13.3 on.
+  kUserDefinedRecords = 11,
+  kHardwareEvents = 13,  // CUPTI_ACTIVITY_ATTR_ENABLE_HES
+  kWholeGraphs = 20,     // CUPTI_ACTIVITY_ATTR_ENABLE_MULTI_SUBSCRIBER_GRAPH_TRACE
 };
 
 constexpr uint32_t kFlushForced = 1;
@@ -216,7 +219,7 @@ using Callback = void (*)(void* user, uint32_t domain, uint32_t id, const void* 
 using RequestBuffer = void (*)(uint8_t** buffer, size_t* bytes, size_t* most_records);
 using CompleteBuffer = void (*)(Context context, uint32_t stream, uint8_t* buffer, size_t bytes,
                                 size_t valid_bytes);
-// Of V2: what comes with a buffer is not looked at.
+// Of V2: a buffer comes with a CompleteInfo.
 using RequestBuffer2 = void (*)(uint8_t** buffer, size_t* bytes, size_t* most_records, void* info);
 using CompleteBuffer2 = void (*)(uint8_t* buffer, size_t bytes, size_t valid_bytes, void* info);
 

@@ -153,6 +153,7 @@ const char* Library::open() noexcept {
   find("cuptiActivityEnableHWTrace", &hardware_trace_);
   find("cuptiActivityEnableDriverApi", &enable_driver_api_);
   find("cuptiActivityEnableRuntimeApi", &enable_runtime_api_);
+  find("cuptiGetTimestamp_v2", &timestamp2_);
   uint32_t version = 0;
   if (version_(&version) != kSuccess) return "libcupti does not work here: no CUDA driver";
   facts_ = facts_of(version);
@@ -201,12 +202,39 @@ Result Library::enable_callback(bool on, Domain domain, uint32_t id) noexcept {
 
 Result Library::register_buffers(RequestBuffer request, CompleteBuffer complete,
                                  RequestBuffer2 request2, CompleteBuffer2 complete2) noexcept {
-  return api_ == Api::kV2 ? register2_(subscriber_, request2, complete2)
-                          : register_(request, complete);
+  if (api_ != Api::kV2) return register_(request, complete);
+  uint8_t chosen = 1;
+  chooses_fields_ = !fields_.has_failed() &&
+                    set_attribute(kUserDefinedRecords, sizeof(chosen), &chosen) == kSuccess;
+  return register2_(subscriber_, request2, complete2);
+}
+
+void Library::learn(const void* complete_info) noexcept {
+  if (chooses_fields_) fields_.learn(static_cast<const CompleteInfo*>(complete_info));
 }
 
 Result Library::enable(Kind kind) noexcept {
-  return api_ == Api::kV2 ? enable2_(subscriber_, kind, nullptr) : enable_(kind);
+  if (api_ != Api::kV2) return enable_(kind);
+  if (!chooses_fields_) return enable2_(subscriber_, kind, nullptr);
+  RecordFields::Selection selection;
+  if (!RecordFields::select(kind, &selection)) return kInvalidKind;
+  return enable2_(subscriber_, kind, &selection.config);
+}
+
+Result Library::show_nodes(bool nodes) noexcept {
+  if (nodes) disable(kGraphTrace);
+  Result result = kSuccess;
+  if (api_ == Api::kV2) {
+    uint8_t whole = nodes ? 0 : 1;
+    result = set_attribute(kWholeGraphs, sizeof(whole), &whole);
+  }
+  // As it was, if it cannot be changed.
+  bool wants_whole = nodes ? result != kSuccess : result == kSuccess;
+  if (wants_whole) {
+    Result enabled = enable(kGraphTrace);
+    if (result == kSuccess) result = enabled;
+  }
+  return result;
 }
 
 Result Library::disable(Kind kind) noexcept {
@@ -235,6 +263,12 @@ Result Library::dropped(Context context, uint32_t stream, size_t* count) noexcep
   *count = 0;
   return api_ == Api::kV2 ? dropped2_(subscriber_, context, stream, count)
                           : dropped_(context, stream, count);
+}
+
+Result Library::timestamp(uint64_t* ns) noexcept {
+  // Of our subscriber: another one may have a clock of its own.
+  if (api_ == Api::kV2 && timestamp2_ != nullptr) return timestamp2_(subscriber_, ns);
+  return timestamp_(ns);
 }
 
 Result Library::graph_node_id(void* node, uint64_t* id) noexcept {

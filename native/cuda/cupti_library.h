@@ -1,10 +1,12 @@
 // native/cuda/cupti_library.h: the libcupti of this process, found at run time, whatever version.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "cuda/cupti_abi.h"
+#include "cuda/record_fields.h"
 
 namespace pilotlight::cupti {
 
@@ -53,8 +55,15 @@ class Library {
   Result enable_callback(bool on, Domain domain, uint32_t id) noexcept;
   Result register_buffers(RequestBuffer request, CompleteBuffer complete, RequestBuffer2 request2,
                           CompleteBuffer2 complete2) noexcept;
+  // With a buffer of V2: where CUPTI put the fields that we asked for. Any thread.
+  void learn(const void* complete_info) noexcept;
+  // CUPTI did not say where fields lie: subscribe again, and records come whole.
+  bool has_unread_fields() const noexcept { return chooses_fields_ && fields_.has_failed(); }
   Result enable(Kind kind) noexcept;
   Result disable(Kind kind) noexcept;
+  // Graphs by their nodes, or each as a whole. In V2 it is one for all subscribers, and settled
+  // only while none of them has records on.
+  Result show_nodes(bool nodes) noexcept;
   // Records of one API call; kUnknown: this version has all of them or none.
   Result enable_api(bool on, Domain domain, uint32_t id) noexcept;
   Result set_attribute(Attribute attribute, size_t bytes, void* value) noexcept;
@@ -67,8 +76,14 @@ class Library {
     if (subscriber == nullptr) return kInvalidOperation;
     return next2_(subscriber, buffer, valid_bytes, record);
   }
+  // The record in the form that the decoder knows, in `place` where CUPTI's is another; nullptr:
+  // it cannot be read.
+  const Activity* whole(const Activity* record, WholeRecord* place) const noexcept {
+    if (!chooses_fields_.load(std::memory_order_relaxed)) return record;
+    return fields_.unpack(*record, place) ? &place->any : nullptr;
+  }
   Result dropped(Context context, uint32_t stream, size_t* count) noexcept;
-  Result timestamp(uint64_t* ns) noexcept { return timestamp_(ns); }
+  Result timestamp(uint64_t* ns) noexcept;
   Result graph_node_id(void* node, uint64_t* id) noexcept;
   Result finalize() noexcept;
 
@@ -86,9 +101,12 @@ class Library {
   Facts facts_;
   Subscriber subscriber_ = nullptr;
   char other_[64] = {};
+  RecordFields fields_;
+  std::atomic<bool> chooses_fields_{false};  // of records, of this subscriber
 
   Result (*version_)(uint32_t*) = nullptr;
   Result (*timestamp_)(uint64_t*) = nullptr;
+  Result (*timestamp2_)(Subscriber, uint64_t*) = nullptr;
   Result (*subscribe_)(Subscriber*, Callback, void*) = nullptr;
   Result (*subscribe2_)(Subscriber*, Callback, void*, SubscriberParams*) = nullptr;
   Result (*unsubscribe_)(Subscriber) = nullptr;

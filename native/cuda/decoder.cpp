@@ -262,10 +262,16 @@ bool Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patienc
     if (__builtin_expect(stops_.load(std::memory_order_relaxed), 0)) return false;
     result = library_->next_record(buffer.data, buffer.valid_bytes, &record);
     if (result != kSuccess) break;
-    dispatch(record);
+    const cupti::Activity* whole = library_->whole(record, &whole_);
+    if (whole != nullptr) {
+      dispatch(whole);
+    } else {
+      counts_.unknown.add(1);
+    }
     done_.add(1);
   }
   is_inside_.store(false, std::memory_order_release);
+  counts_.bytes.add(buffer.valid_bytes);
   if (result != kMaxLimitReached) counts_.cut_buffers.add(1);
   add_dropped(buffer);
   return true;

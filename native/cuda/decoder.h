@@ -17,6 +17,7 @@ namespace pilotlight::cupti {
 
 struct DecodeCounts {
   Count records;         // written
+  Count bytes;           // that CUPTI needed for records
   Count ring_full;       // had no room in the ring although we waited
   Count cupti_lost;      // that CUPTI says it dropped
   Count zero_times;      // without a start or an end, left out
@@ -94,6 +95,7 @@ class Decoder {
   std::atomic<bool> stops_{false};
   std::atomic<bool> is_inside_{false};  // a buffer, `inside_`
   FullBuffer inside_ = {};
+  WholeRecord whole_ = {};
   Count done_;  // records of the buffers it was in
   uint64_t done_before_ = 0;
   uint32_t run_ = 0;

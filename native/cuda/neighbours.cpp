@@ -24,6 +24,9 @@ constexpr uint32_t kJumpSlot = R_X86_64_JUMP_SLOT, kData = R_X86_64_GLOB_DAT;
 
 std::atomic<int> subscribers{0};
 std::atomic<uint64_t> kinds{0};  // enabled by others, a bit each
+// Those that came beside us.
+constexpr uint32_t kMaxSharers = 8;
+std::atomic<Subscriber> sharers[kMaxSharers] = {};
 
 // A library by which a tool of NVIDIA's gets into a process, and takes CUPTI's place there.
 struct Tool {
@@ -69,6 +72,30 @@ Result subscribe(Subscriber* subscriber, Callback callback, void* user) noexcept
   return result;
 }
 
+Result subscribe_beside(Subscriber* subscriber, Callback callback, void* user,
+                        SubscriberParams* params) noexcept {
+  auto function = real<Result (*)(Subscriber*, Callback, void*, SubscriberParams*)>(kSubscribe2);
+  Collector::get().share(true);
+  Result result = function(subscriber, callback, user, params);
+  if (result == kSuccess) {
+    for (auto& sharer : sharers) {
+      Subscriber nobody = nullptr;
+      if (sharer.compare_exchange_strong(nobody, *subscriber)) return result;
+    }
+    return result;  // more than we can keep in mind: they count as there to the end
+  }
+  Collector::get().share(false);
+  return result;
+}
+
+void sharer_left(Subscriber subscriber) noexcept {
+  for (auto& sharer : sharers) {
+    Subscriber left = subscriber;
+    if (subscriber == nullptr || !sharer.compare_exchange_strong(left, nullptr)) continue;
+    return Collector::get().share(false);
+  }
+}
+
 Result subscribe2(Subscriber* subscriber, Callback callback, void* user,
                   SubscriberParams* params) noexcept {
   auto function = real<Result (*)(Subscriber*, Callback, void*, SubscriberParams*)>(kSubscribe2);
@@ -76,7 +103,7 @@ Result subscribe2(Subscriber* subscriber, Callback callback, void* user,
   // Side by side if both want to be; else they have it alone.
   bool shares = Collector::get().library().api() == Api::kV2 && params != nullptr &&
                 params->struct_bytes >= sizeof(SubscriberParams) && params->allow_multiple != 0;
-  if (shares) return function(subscriber, callback, user, params);
+  if (shares) return subscribe_beside(subscriber, callback, user, params);
   Collector::get().yield(true);
   Result result = function(subscriber, callback, user, params);
   if (result == kSuccess) subscribers++;
@@ -89,6 +116,7 @@ Result unsubscribe(Subscriber subscriber) noexcept {
   if (function == nullptr) return kUnknown;
   Result result = function(subscriber);
   if (result == kSuccess && subscribers.load() > 0) subscribers--;
+  if (result == kSuccess) sharer_left(subscriber);
   others_left();
   return result;
 }

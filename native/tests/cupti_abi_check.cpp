@@ -15,6 +15,7 @@
 #include "cuda/pc_sampling_abi.h"
 #include "cuda/pm_sampling_abi.h"
 #include "cuda/range_profiler_abi.h"
+#include "cuda/record_fields_abi.h"
 
 namespace ours = pilotlight::cupti;
 
@@ -383,3 +384,95 @@ SAME(ContextAvailabilityParams, with_device_counters, CUpti_Profiler_GetCounterA
 static_assert(int(ours::kInvalidChip) == CUPTI_ERROR_INVALID_CHIP_NAME);
 #endif
 static_assert(int(ours::kHardwareBusy) == CUPTI_ERROR_HARDWARE_BUSY);
+
+#if CUPTI_API_VERSION >= 130300
+static_assert(int(ours::kUserDefinedRecords) == CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS);
+static_assert(int(ours::kHardwareEvents) == CUPTI_ACTIVITY_ATTR_ENABLE_HES);
+static_assert(int(ours::kWholeGraphs) == CUPTI_ACTIVITY_ATTR_ENABLE_MULTI_SUBSCRIBER_GRAPH_TRACE);
+static_assert(sizeof(ours::ActivityConfig) <= sizeof(CUpti_ActivityConfig));
+SAME(ActivityConfig, selection, CUpti_ActivityConfig, fieldSelection);
+static_assert(sizeof(ours::FieldSelection) == sizeof(CUpti_ActivityFieldSelection));
+SAME(FieldSelection, count, CUpti_ActivityFieldSelection, numFields);
+SAME(FieldSelection, fields, CUpti_ActivityFieldSelection, pFieldIds);
+static_assert(sizeof(ours::FieldPlace) == sizeof(CUpti_ActivityFieldLayoutEntry));
+SAME(FieldPlace, field, CUpti_ActivityFieldLayoutEntry, fieldId);
+SAME(FieldPlace, offset, CUpti_ActivityFieldLayoutEntry, offset);
+SAME(FieldPlace, bytes, CUpti_ActivityFieldLayoutEntry, size);
+static_assert(sizeof(ours::RecordLayout) == sizeof(CUpti_ActivityRecordLayout));
+SAME(RecordLayout, places, CUpti_ActivityRecordLayout, pEntries);
+SAME(RecordLayout, count, CUpti_ActivityRecordLayout, numFields);
+SAME(RecordLayout, record_bytes, CUpti_ActivityRecordLayout, recordSize);
+static_assert(sizeof(ours::CompleteInfo) == sizeof(CUpti_BufferCallbackCompleteInfo));
+SAME(CompleteInfo, layouts, CUpti_BufferCallbackCompleteInfo, ppRecordLayouts);
+SAME(CompleteInfo, layout_count, CUpti_BufferCallbackCompleteInfo, numRecordLayouts);
+
+#define NUMBER(ours_field, real) static_assert(int(ours::ours_field) == int(real))
+NUMBER(kernel_field::kKind, KERNEL_FIELD_KIND);
+NUMBER(kernel_field::kStart, KERNEL_FIELD_START);
+NUMBER(kernel_field::kEnd, KERNEL_FIELD_END);
+NUMBER(kernel_field::kDevice, KERNEL_FIELD_DEVICE_ID);
+NUMBER(kernel_field::kContext, KERNEL_FIELD_CONTEXT_ID);
+NUMBER(kernel_field::kStream, KERNEL_FIELD_STREAM_ID);
+NUMBER(kernel_field::kCorrelation, KERNEL_FIELD_CORRELATION_ID);
+NUMBER(kernel_field::kName, KERNEL_FIELD_NAME);
+NUMBER(kernel_field::kGraphNode, KERNEL_FIELD_GRAPH_NODE_ID);
+NUMBER(kernel_field::kGraph, KERNEL_FIELD_GRAPH_ID);
+NUMBER(copy_field::kKind, MEMCPY_FIELD_KIND);
+NUMBER(copy_field::kCopyKind, MEMCPY_FIELD_COPY_KIND);
+NUMBER(copy_field::kSourceKind, MEMCPY_FIELD_SRC_KIND);
+NUMBER(copy_field::kTargetKind, MEMCPY_FIELD_DST_KIND);
+NUMBER(copy_field::kBytes, MEMCPY_FIELD_BYTES);
+NUMBER(copy_field::kStart, MEMCPY_FIELD_START);
+NUMBER(copy_field::kEnd, MEMCPY_FIELD_END);
+NUMBER(copy_field::kDevice, MEMCPY_FIELD_DEVICE_ID);
+NUMBER(copy_field::kStream, MEMCPY_FIELD_STREAM_ID);
+NUMBER(copy_field::kCorrelation, MEMCPY_FIELD_CORRELATION_ID);
+NUMBER(copy_field::kGraphNode, MEMCPY_FIELD_GRAPH_NODE_ID);
+NUMBER(copy_field::kGraph, MEMCPY_FIELD_GRAPH_ID);
+NUMBER(copy_field::kKind, MEMCPY2_FIELD_KIND);
+NUMBER(copy_field::kCopyKind, MEMCPY2_FIELD_COPY_KIND);
+NUMBER(copy_field::kSourceKind, MEMCPY2_FIELD_SRC_KIND);
+NUMBER(copy_field::kTargetKind, MEMCPY2_FIELD_DST_KIND);
+NUMBER(copy_field::kBytes, MEMCPY2_FIELD_BYTES);
+NUMBER(copy_field::kStart, MEMCPY2_FIELD_START);
+NUMBER(copy_field::kEnd, MEMCPY2_FIELD_END);
+NUMBER(copy_field::kDevice, MEMCPY2_FIELD_DEVICE_ID);
+NUMBER(copy_field::kStream, MEMCPY2_FIELD_STREAM_ID);
+NUMBER(peer_field::kCorrelation, MEMCPY2_FIELD_CORRELATION_ID);
+NUMBER(peer_field::kGraphNode, MEMCPY2_FIELD_GRAPH_NODE_ID);
+NUMBER(peer_field::kGraph, MEMCPY2_FIELD_GRAPH_ID);
+NUMBER(set_field::kKind, MEMSET_FIELD_KIND);
+NUMBER(set_field::kBytes, MEMSET_FIELD_BYTES);
+NUMBER(set_field::kStart, MEMSET_FIELD_START);
+NUMBER(set_field::kEnd, MEMSET_FIELD_END);
+NUMBER(set_field::kDevice, MEMSET_FIELD_DEVICE_ID);
+NUMBER(set_field::kStream, MEMSET_FIELD_STREAM_ID);
+NUMBER(set_field::kCorrelation, MEMSET_FIELD_CORRELATION_ID);
+NUMBER(set_field::kGraphNode, MEMSET_FIELD_GRAPH_NODE_ID);
+NUMBER(set_field::kGraph, MEMSET_FIELD_GRAPH_ID);
+NUMBER(wait_field::kKind, SYNCHRONIZATION_FIELD_KIND);
+NUMBER(wait_field::kType, SYNCHRONIZATION_FIELD_TYPE);
+NUMBER(wait_field::kStart, SYNCHRONIZATION_FIELD_START);
+NUMBER(wait_field::kEnd, SYNCHRONIZATION_FIELD_END);
+NUMBER(wait_field::kCorrelation, SYNCHRONIZATION_FIELD_CORRELATION_ID);
+NUMBER(wait_field::kContext, SYNCHRONIZATION_FIELD_CONTEXT_ID);
+NUMBER(wait_field::kStream, SYNCHRONIZATION_FIELD_STREAM_ID);
+NUMBER(graph_field::kKind, GRAPH_TRACE_FIELD_KIND);
+NUMBER(graph_field::kCorrelation, GRAPH_TRACE_FIELD_CORRELATION_ID);
+NUMBER(graph_field::kStart, GRAPH_TRACE_FIELD_START);
+NUMBER(graph_field::kEnd, GRAPH_TRACE_FIELD_END);
+NUMBER(graph_field::kDevice, GRAPH_TRACE_FIELD_DEVICE_ID);
+NUMBER(graph_field::kGraph, GRAPH_TRACE_FIELD_GRAPH_ID);
+NUMBER(graph_field::kStream, GRAPH_TRACE_FIELD_STREAM_ID);
+NUMBER(overhead_field::kKind, OVERHEAD_FIELD_KIND);
+NUMBER(overhead_field::kOverhead, OVERHEAD_FIELD_OVERHEAD_KIND);
+NUMBER(overhead_field::kStart, OVERHEAD_FIELD_START);
+NUMBER(overhead_field::kEnd, OVERHEAD_FIELD_END);
+NUMBER(memory_field::kKind, MEMORY_FIELD_KIND);
+NUMBER(memory_field::kOperation, MEMORY_FIELD_OPERATION_TYPE);
+NUMBER(memory_field::kCorrelation, MEMORY_FIELD_CORRELATION_ID);
+NUMBER(memory_field::kBytes, MEMORY_FIELD_BYTES);
+NUMBER(memory_field::kTime, MEMORY_FIELD_TIMESTAMP);
+NUMBER(memory_field::kDevice, MEMORY_FIELD_DEVICE_ID);
+#undef NUMBER
+#endif

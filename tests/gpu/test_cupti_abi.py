@@ -17,6 +17,7 @@ VERSIONS = {
     "12.4": ("nvidia-cuda-cupti-cu12==12.4.127", "nvidia-cuda-runtime-cu12==12.9.79"),
     "12.9": ("nvidia-cuda-cupti-cu12==12.9.79", "nvidia-cuda-runtime-cu12==12.9.79"),
     "13.0": ("nvidia-cuda-cupti==13.0.85", "nvidia-cuda-runtime==13.4.92"),
+    "13.3": ("nvidia-cuda-cupti==13.3.75", "nvidia-cuda-runtime==13.4.92"),
     "13.4": ("nvidia-cuda-cupti==13.4.92", "nvidia-cuda-runtime==13.4.92"),
 }
 

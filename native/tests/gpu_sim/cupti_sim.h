@@ -15,6 +15,8 @@ extern const uint32_t kVersion;
 
 // Ends the process in a forked child, and inside a buffer callback, where nothing may be called.
 void check_caller(const char* function);
+// The former of the two.
+void check_process();
 bool kernel_records_on();
 
 // Of records, by their kind.

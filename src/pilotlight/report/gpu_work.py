@@ -32,6 +32,7 @@ LOSSES = {
     "gpu/buffers_left": "buffers that CUPTI kept at the end, what was in them is not known",
     "gpu/exit_unsure": "ends before all was counted: more may be lost than is said here",
     "gpu/zero_timestamps": "records without a time",
+    "gpu/unknown_records": "records that could not be read",
     "gpu/out_of_order": "records out of order",
     "gpu/names_shared": "kernels under a shared name, there were too many",
     "gpu/nodes_lost": "graph nodes without a known origin, there were too many",
