@@ -31,6 +31,7 @@ from pilotlight.insights.ownership import module_times, operator_times, stack_ti
 from pilotlight.insights.pricing import too_many_spans
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.recorded_graph import recorded_graph
+from pilotlight.insights.sampled import NO_SAMPLES, Samples, samples_of, with_samples
 from pilotlight.insights.verdicts import Diagnosis, shown
 from pilotlight.trace.bounded import bounded
 from pilotlight.trace.problem import Problem
@@ -40,7 +41,7 @@ from pilotlight.trace.trace import Trace
 TABLES = (
     "findings", "ranks", "steps", "kernels", "categories", "modules", "operators", "stacks",
     "launches", "communication", "groups", "clocks", "memory", "critical_path", "hosts",
-    "host_operators",
+    "host_operators", "stalls", "units", "kernel_metrics",
 )  # fmt: skip
 SHOWN_RANKS = 64
 STALL_STEPS = 3
@@ -57,6 +58,7 @@ class Analysis:
     job: Job
     diagnosis: Diagnosis
     problems: tuple[Problem, ...]
+    samples: Samples = NO_SAMPLES
 
     def table(self, name: str) -> list[dict[str, Any]]:
         """Rows of a table as dictionaries with the same keys."""
@@ -78,6 +80,8 @@ class Analysis:
             return [dataclasses.asdict(row) for row in _OF_TRACES[name](self.job.traces)]
         if name in _OF_JOB:
             return [dataclasses.asdict(row) for row in _OF_JOB[name](self.job)]
+        if name in _OF_SAMPLES:
+            return [dataclasses.asdict(row) for row in _OF_SAMPLES[name](self.samples)]
         raise UsageError(f"no table {name!r}: one of {', '.join(TABLES)}")
 
     def frame(self, name: str) -> Any:
@@ -181,7 +185,9 @@ def analyze(
             diagnosis = _with_host(
                 diagnosis, diagnose_windows(windows_of(job.traces), stall_steps=STALL_STEPS)
             )
-    return Analysis(job, diagnosis, found.problems)
+        samples = samples_of(files)
+        diagnosis = replace(diagnosis, findings=with_samples(diagnosis.findings, samples))
+    return Analysis(job, diagnosis, found.problems, samples)
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -216,6 +222,11 @@ _OF_JOB: dict[str, Callable[[Job], Sequence[Any]]] = {
     "groups": group_communication,
     "clocks": clocks,
     "critical_path": _critical_path,
+}
+_OF_SAMPLES: dict[str, Callable[[Samples], Sequence[Any]]] = {
+    "stalls": lambda samples: samples.stalls,
+    "units": lambda samples: samples.units,
+    "kernel_metrics": lambda samples: samples.kernels,
 }
 _OF_TRACES: dict[str, Callable[[Sequence[Trace]], Sequence[Any]]] = {
     "hosts": host_times,

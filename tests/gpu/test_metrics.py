@@ -23,7 +23,10 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C++ compiler")
     program = tmp_path_factory.mktemp("metrics") / "check"
-    sources = ("tests/metrics_check.cpp", "cuda/metric_set.cpp", "cuda/cupti_library.cpp")
+    sources = (
+        *("tests/metrics_check.cpp", "cuda/metric_set.cpp"),
+        *("cuda/cupti_library.cpp", "cuda/record_fields.cpp"),
+    )
     subprocess.run(
         [
             *(compiler, "-std=c++17", f"-I{NATIVE}", "-o", str(program)),

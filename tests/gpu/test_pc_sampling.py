@@ -59,6 +59,14 @@ def test_a_capture_says_why_kernels_stall(start: Start) -> None:
         [*PILOTLIGHT, "report", told["folder"]], capture_output=True, text=True, timeout=60
     )
     assert "Why kernels stall" in report.stdout and "waits for global memory 50%" in report.stdout
+    analysis = subprocess.run(
+        [*PILOTLIGHT, "analyze", "--json", "--table", "stalls", told["folder"]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (row,) = json.loads(analysis.stdout)
+    assert row["function"] == "gemm" and row["stalls"][0]["reason"] == "long_scoreboard"
 
 
 @pytest.mark.parametrize("program", [_TWO_CONTEXTS, SHORT_CONTEXTS], ids=["two", "short"])

@@ -34,7 +34,7 @@ def storm(late_mark_ns: int) -> tuple[GpuWindows, Columns, int]:
 def test_totals_are_right_also_where_a_mark_was_written_late(late_mark_ns: int) -> None:
     windows, activities, launched = storm(late_mark_ns)
     none = activities.where(np.zeros(activities.rows, bool))
-    total = weights(windows, activities, none).sum()
+    total = weights(windows, activities, none).values.sum()
     assert total == pytest.approx(launched, rel=0.02)
 
 
@@ -47,7 +47,7 @@ def test_records_lost_by_the_buffer_are_not_counted_twice(place: str) -> None:
     some = activities.where(kept)
     none = activities.where(np.zeros(activities.rows, bool))
     lost = Kept(some.rows, activities.rows - some.rows)
-    assert weights(windows, some, none, lost).sum() == pytest.approx(launched, rel=0.02)
+    assert weights(windows, some, none, lost).values.sum() == pytest.approx(launched, rel=0.02)
 
 
 def test_lost_records_count_where_every_launch_was_heard() -> None:
@@ -57,7 +57,7 @@ def test_lost_records_count_where_every_launch_was_heard() -> None:
     rows = {"kind": np.ones(launched, np.uint8), "start_ns": np.arange(launched) * 10_000}
     launches = Columns(launched, rows, {})
     lost = Kept(some.rows, activities.rows - some.rows)
-    assert weights(heard_always, some, launches, lost).sum() == pytest.approx(launched)
+    assert weights(heard_always, some, launches, lost).values.sum() == pytest.approx(launched)
 
 
 def graphs(launched_ns: Array) -> tuple[GpuWindows, Columns, Columns]:
@@ -79,7 +79,7 @@ def test_graphs_are_counted_by_their_launches_however_unsteady_these_are() -> No
     # Most of them in the second that shows nodes.
     launched_ns = np.concatenate([np.arange(100) * 80, 5000 + np.arange(300)]) * _MS
     windows, activities, launches = graphs(launched_ns)
-    of_each = weights(windows, activities, launches)
+    of_each = weights(windows, activities, launches).values
     is_graph = activities["kind"] == ActivityKind.GRAPH
     assert of_each[is_graph].sum() == pytest.approx(400)
     assert of_each[~is_graph].sum() == pytest.approx(400)
@@ -88,7 +88,7 @@ def test_graphs_are_counted_by_their_launches_however_unsteady_these_are() -> No
 def test_without_launches_the_share_of_time_counts_for_graphs() -> None:
     windows, activities, launches = graphs(np.arange(800) * 10 * _MS)
     none = launches.where(np.zeros(launches.rows, bool))
-    of_each = weights(windows, activities, none)
+    of_each = weights(windows, activities, none).values
     is_graph = activities["kind"] == ActivityKind.GRAPH
     assert of_each[is_graph].sum() == pytest.approx(800)
     assert of_each[~is_graph].sum() == pytest.approx(800)
@@ -98,4 +98,4 @@ def test_without_launches_the_share_of_time_counts_for_graphs() -> None:
 def test_no_activity_ever_stands_for_less_than_itself(late_mark_ns: int) -> None:
     windows, activities, _ = storm(late_mark_ns)
     none = activities.where(np.zeros(activities.rows, bool))
-    assert (weights(windows, activities, none) >= 1).all()
+    assert (weights(windows, activities, none).values >= 1).all()

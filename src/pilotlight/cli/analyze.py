@@ -43,7 +43,7 @@ class Analyze:
             metavar="NAME",
             help="print one table instead: ranks, steps, kernels, categories, modules, operators,"
             " stacks, launches, communication, groups, clocks, memory, critical_path, hosts,"
-            " host_operators",
+            " host_operators, stalls, units, kernel_metrics",
         )
         add_memory(parser)
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
@@ -118,6 +118,7 @@ def _print(found: Analysis) -> None:
         _print_breakdown(found, console)
     else:
         print_hosts(found, console)
+    _print_samples(found, console)
     for number, finding in enumerate(found.diagnosis.findings, 1):
         gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
         console.print(f"\n{number}. {one_line(finding.title)}", style="bold")
@@ -141,6 +142,15 @@ def _print(found: Analysis) -> None:
         console.print("\nNot checked:", style="dim")
         for missing, rules in by_reason(found.diagnosis.not_checked).items():
             console.print(f"   {one_line(missing)}: {', '.join(rules)}", style="dim")
+
+
+def _print_samples(found: Analysis, console: Console) -> None:
+    """What hardware sampling saw, of recordings that have some."""
+    from pilotlight.report.gpu_tables import print_hardware, print_kernels, print_stalls
+
+    print_stalls(found.samples.stalls, console)
+    print_hardware(found.samples.units, lambda process: f"process {process}", console)
+    print_kernels(found.samples.kernels, console)
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

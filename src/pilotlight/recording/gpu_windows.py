@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -18,6 +19,14 @@ _KNOWN_RATIO = 0.5
 _LEAST_WINDOWS = 4
 # A jump in the numbers of calls this much above the usual one is more than calls without a record.
 _LOST_AT_ONCE = 50
+
+
+class Timed(Enum):
+    """Work by the windows that show it."""
+
+    GRAPHS = "graphs"  # as a whole
+    NODES = "nodes"  # of graphs
+    OTHERS = "others"
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,19 @@ class GpuWindows:
         place = np.searchsorted(self.start_ns, times_ns, side="right") - 1
         on: Array = (place >= 0) & (self.values[np.maximum(place, 0)] >= least)
         return on & (times_ns < self.end_ns)
+
+    def place(self, times_ns: Array) -> Array:
+        """In which of them each time lies; the first one for what was before."""
+        place: Array = np.maximum(np.searchsorted(self.start_ns, times_ns, side="right") - 1, 0)
+        return place
+
+    def timed(self, work: Timed) -> Array:
+        """Which of them show that sort of work."""
+        if work is Timed.NODES:
+            return self.values >= _NODES
+        if work is Timed.GRAPHS:
+            return (self.values < _NODES) & (self.values != _ENDED)
+        return self.values >= _RECORDS
 
     def on_intervals(self) -> tuple[Array, Array]:
         on = self.values >= _RECORDS
@@ -124,9 +146,24 @@ class Kept:
 NONE_LOST = Kept(0, 0)
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Of each activity. `is_counted`: by the number of launches, which is known, not by time."""
+
+    values: Array
+    is_counted: Array
+
+
+def timed_as(activities: Columns) -> dict[Timed, Array]:
+    """Which of these are of each sort."""
+    is_graph: Array = activities["kind"] == ActivityKind.GRAPH
+    is_node: Array = (activities["detail"] != 0) & ~is_graph
+    return {Timed.GRAPHS: is_graph, Timed.NODES: is_node, Timed.OTHERS: ~is_graph & ~is_node}
+
+
 def weights(
     windows: GpuWindows, activities: Columns, launches: Columns, records: Kept = NONE_LOST
-) -> Array:
+) -> Weights:
     """For how many of its kind each activity stands, so that sums are unbiased; 1: for itself.
 
     Graphs are timed as a whole in all windows but those that show their nodes; nodes in those
@@ -135,8 +172,9 @@ def weights(
     Of graphs, it does where launches were heard for longer than graphs were timed.
     """
     watched = windows.watched_ns
-    is_graph = activities["kind"] == ActivityKind.GRAPH
-    is_node = (activities["detail"] != 0) & ~is_graph
+    sorts = timed_as(activities)
+    is_graph, is_node = sorts[Timed.GRAPHS], sorts[Timed.NODES]
+    is_counted = np.zeros(activities.rows, bool)
     by_time = _ratio(watched, windows.records_ns) * records.factor
     result: Array = np.full(activities.rows, by_time)
     if windows.launches_ns >= _KNOWN_RATIO * watched and launches.rows:
@@ -146,18 +184,22 @@ def weights(
             launched = heard * _ratio(watched, windows.launches_ns)
             if heard and mine.any():
                 result[mine] = max(1.0, launched / int(mine.sum()))
+                is_counted[mine] = True
     else:
         result[:] = _by_calls(windows, activities, records.lost, by_time)
+    is_counted[is_graph] = False
     result[is_graph] = _ratio(watched, watched - windows.nodes_ns) * records.factor
     result[is_node] = _ratio(watched, windows.nodes_ns) * records.factor
     launched_ns = launches.where(launches["kind"] == ActivityKind.GRAPH)["start_ns"]
     if launched_ns.size and windows.launches_ns >= watched - windows.nodes_ns:
         launched = launched_ns.size * _ratio(watched, windows.launches_ns)
         result[is_graph] = max(1.0, launched / max(int(is_graph.sum()), 1))
+        is_counted[is_graph] = True
         with_nodes = int(windows.has_nodes(launched_ns).sum())
         if with_nodes:
             result[is_node] = launched / with_nodes * records.factor
-    return result
+            is_counted[is_node] = True
+    return Weights(result, is_counted)
 
 
 def _by_calls(windows: GpuWindows, activities: Columns, lost: int, by_time: float) -> float:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pilotlight.report import units
 from pilotlight.report.external import ExternalTime
-from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu
+from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu, WorkTime
 from pilotlight.report.hardware import RATE_SUFFIX, WORDS, UnitUse
 from pilotlight.report.kernel_use import KernelUse
 from pilotlight.report.stalls import FunctionStalls, described
@@ -63,7 +63,7 @@ def _print_work(gpu: GpuWork, console: Console) -> None:
         _add(
             table,
             units.share(work.ratio),
-            units.duration(int(work.total_ns)),
+            _total(work),
             units.count(round(work.total_count)),
             units.count(work.seen),
             units.duration(work.median_ns),
@@ -75,6 +75,17 @@ def _print_work(gpu: GpuWork, console: Console) -> None:
     if more > 0:
         console.print(Text(f"and {units.count(more)} more, see --json", style="dim"))
     console.print()
+
+
+def _total(work: WorkTime) -> str:
+    """With its 95 % interval, where it is an estimate."""
+    total = units.duration(int(work.total_ns))
+    if work.total_low_ns is None or work.total_high_ns is None:
+        return f"{total} ± unknown"
+    half = max(work.total_high_ns - work.total_ns, work.total_ns - work.total_low_ns)
+    if work.total_ns <= 0 or half < 0.0005 * work.total_ns:
+        return total
+    return f"{total} ± {units.share(half / work.total_ns)}"
 
 
 def print_stalls(functions: Sequence[FunctionStalls], console: Console) -> None:

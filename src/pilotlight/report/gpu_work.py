@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
-from pilotlight.recording.gpu_windows import MISSING_MARK, GpuWindows, Kept, gpu_windows, weights
+from pilotlight.recording.gpu_windows import (
+    MISSING_MARK,
+    GpuWindows,
+    Kept,
+    Weights,
+    gpu_windows,
+    weights,
+)
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import NO_WORK, ActivityKind, MarkKind
 from pilotlight.report.external import EXTERNAL_LISTED, ExternalTime, external_of
@@ -16,6 +23,7 @@ from pilotlight.report.hardware import HARDWARE_LISTED, PREFIX, UnitUse, units_o
 from pilotlight.report.intervals import merge, overlap
 from pilotlight.report.kernel_use import KERNELS_LISTED, KernelUse, kernels_of
 from pilotlight.report.stalls import STALLS_LISTED, FunctionStalls, stalls_of
+from pilotlight.report.work_interval import half_widths
 
 WORK_LISTED = 500
 _BUSY = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET, ActivityKind.GRAPH)
@@ -51,13 +59,17 @@ LOSSES = {
 
 @dataclass(frozen=True)
 class WorkTime:
-    """`seen` is what was recorded, `total` what it stands for with the windows in between."""
+    """`seen` is what was recorded, `total` what it stands for with the windows in between.
+
+    `total_low_ns` and `_high_ns` are its 95 % interval; None: unknown, too few windows had it."""
 
     name: str
     kind: str
     seen: int
     total_count: float
     total_ns: float
+    total_low_ns: float | None
+    total_high_ns: float | None
     ratio: float
     median_ns: int
     launched_in: str
@@ -110,7 +122,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
     # Where launches were lost, they do not tell the share of the windows.
     with_gaps = set(recording.detail("gaps")["process"].tolist())
     no_launches = launches.where(np.zeros(launches.rows, bool))
-    weight = np.ones(activities.rows)
+    weight = Weights(np.ones(activities.rows), np.zeros(activities.rows, bool))
     processes = []
     for process in sorted({*windows, *missing}):
         mine = activities["process"] == process
@@ -120,7 +132,8 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         values = _last_values(recording, process)
         if own is not None:
             all_known = my_launches if process not in with_gaps else no_launches
-            weight[mine] = weights(own, my_activities, all_known, _kept(values))
+            found = weights(own, my_activities, all_known, _kept(values))
+            weight.values[mine], weight.is_counted[mine] = found.values, found.is_counted
         processes.append(
             _process(
                 recording,
@@ -132,7 +145,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
                 missing.get(process, ()),
             )
         )
-    work = _work(recording, activities, weight)
+    work = _work(recording, activities, weight, windows)
     return GpuWork(
         processes=tuple(processes),
         work=work[:WORK_LISTED],
@@ -192,18 +205,26 @@ def _busy(windows: GpuWindows, activities: Columns) -> float | None:
     return float(overlap(merged, begins, ends).sum() / whole)
 
 
-def _work(recording: Recording, activities: Columns, weight: Array) -> tuple[WorkTime, ...]:
+def _work(
+    recording: Recording,
+    activities: Columns,
+    weight: Weights,
+    windows: Mapping[int, GpuWindows],
+) -> tuple[WorkTime, ...]:
     """By name and kind, over all processes, longest first; waits and overhead are no work."""
     rows = np.isin(activities["kind"], [int(kind) for kind in _BUSY])
-    activities, weight = activities.where(rows), weight[rows]
+    activities = activities.where(rows)
+    weight = Weights(weight.values[rows], weight.is_counted[rows])
     if not activities.rows:
         return ()
     number = recording.names.find(activities["process"], activities["name"]).astype(np.int64)
     kinds = activities["kind"].astype(np.int64)
     keys, first, position = np.unique(number * 256 + kinds, return_index=True, return_inverse=True)
     length = activities["duration_ns"].astype(np.float64)
-    totals = np.bincount(position, length * weight, keys.size)
-    counts = np.bincount(position, weight, keys.size)
+    totals = np.bincount(position, length * weight.values, keys.size)
+    counts = np.bincount(position, weight.values, keys.size)
+    half_ns = half_widths(activities, weight, windows, position, keys.size)
+    seen_ns = np.bincount(position, length, keys.size)
     seen = np.bincount(position, minlength=keys.size)
     whole = float(totals.sum()) or 1.0
     order = np.lexsort((length, position))
@@ -212,14 +233,19 @@ def _work(recording: Recording, activities: Columns, weight: Array) -> tuple[Wor
     for place in np.argsort(-totals, kind="stable").tolist():
         mine = order[bounds[place] : bounds[place + 1]]
         row = int(first[place])
+        half = float(half_ns[place])
+        is_known = np.isfinite(half)
+        total = float(totals[place])
         result.append(
             WorkTime(
                 name=recording.names.texts[int(number[row])] or "(name lost)",
                 kind=ActivityKind(int(kinds[row])).name.lower(),
                 seen=int(seen[place]),
                 total_count=float(counts[place]),
-                total_ns=float(totals[place]),
-                ratio=float(totals[place]) / whole,
+                total_ns=total,
+                total_low_ns=max(total - half, float(seen_ns[place])) if is_known else None,
+                total_high_ns=total + half if is_known else None,
+                ratio=total / whole,
                 median_ns=int(length[mine[mine.size // 2]]),
                 launched_in=_origin(recording, activities, mine),
             )
