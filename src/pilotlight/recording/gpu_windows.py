@@ -81,16 +81,16 @@ class GpuWindows:
 
     def place(self, times_ns: Array) -> Array:
         """In which of them each time lies; the first one for what was before."""
-        place: Array = np.maximum(np.searchsorted(self.start_ns, times_ns, side="right") - 1, 0)
+        before = np.searchsorted(self.start_ns, times_ns, side="right") - 1
+        place: Array = np.maximum(before, 0)
         return place
 
     def timed(self, work: Timed) -> Array:
         """Which of them show that sort of work."""
-        if work is Timed.NODES:
-            return self.values >= _NODES
+        shown: Array = self.values >= (_NODES if work is Timed.NODES else _RECORDS)
         if work is Timed.GRAPHS:
-            return (self.values < _NODES) & (self.values != _ENDED)
-        return self.values >= _RECORDS
+            shown = (self.values < _NODES) & (self.values != _ENDED)
+        return shown
 
     def on_intervals(self) -> tuple[Array, Array]:
         on = self.values >= _RECORDS
