@@ -16,7 +16,7 @@ NAMED = {
 
 
 def test_the_pages_about_faults_name_tests() -> None:
-    assert {"faults.md", "operations.md", "security.md"} <= {page.name for page in NAMED}
+    assert {"faults.md", "gpu.md", "operations.md", "security.md"} <= {page.name for page in NAMED}
 
 
 @pytest.mark.parametrize("page", NAMED, ids=lambda page: page.name)

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from pilotlight.permission import METHODS, Facts, capabilities_of, holders, missing_for, reason_of
+from pilotlight.permission import (
+    METHODS,
+    Facts,
+    beside_holders,
+    capabilities_of,
+    holders,
+    missing_for,
+    reason_of,
+)
 
 _ALL = frozenset(method.function for method in METHODS.values())
 _FREE = Facts("RmProfilingAdminOnly: 0\n", 0, "/x/libcupti.so.12", _ALL, True, ())
@@ -47,11 +55,13 @@ def test_a_missing_library_function_and_perfworks_are_named() -> None:
     assert reasons("pc", replace(_FREE, parameters=None)) == "no NVIDIA driver"
 
 
-def test_dcgm_stands_in_the_way_of_counters_but_not_of_pcs() -> None:
+def test_beside_dcgm_counters_are_tried_for_only_the_driver_knows_who_has_them() -> None:
     facts = replace(_FREE, holders=holders(["bash", "nv-hostengine"]))
-    assert not missing_for(METHODS["pc"], facts)
-    (missing,) = missing_for(METHODS["pm"], facts)
-    assert "nv-hostengine" in missing.what and "dcgmi profile --pause" in missing.fix
+    for method in METHODS.values():
+        assert not missing_for(method, facts)
+    assert beside_holders(METHODS["pc"], facts) == beside_holders(METHODS["pm"], _FREE) == ""
+    told = beside_holders(METHODS["pm"], facts)
+    assert "nv-hostengine" in told and "dcgmi profile --pause" in told
 
 
 def test_who_has_the_counters_is_said_with_how_to_get_them() -> None:

@@ -152,6 +152,7 @@ class Collector {
   int64_t window_end_ns_ = 0;
   int64_t next_second_ns_ = 0;
   int64_t retry_ns_ = 0;
+  int64_t busy_until_ns_ = 0;
   uint64_t launches_before_ = 0;
   uint64_t cost_before_ = 0;
   uint64_t calls_before_ = 0;

@@ -93,7 +93,11 @@ bool Collector::is_alone() const noexcept {
 }
 
 bool Collector::can_sample() const noexcept {
-  return method_ != nullptr && method_->sampler->refused() == kSuccess;
+  if (method_ == nullptr) return false;
+  Result refused = method_->sampler->refused();
+  // Whoever has the counters may let go of them.
+  bool asks_again = refused == kHardwareBusy && clock_ns(CLOCK_MONOTONIC) >= busy_until_ns_;
+  return refused == kSuccess || asks_again;
 }
 
 // Records and the method take turns, so that whoever asked for records has them meanwhile.
@@ -195,6 +199,10 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   bool changes = on != records_on_ || nodes != nodes_on_;
   if (changes && (toggles || on)) set_records(on, nodes && toggles);
   if (changes || launches != launched || window_ == Window::kNone) mark_window();
+  if (samples && method_->sampler->refused() == kHardwareBusy) {
+    method_->sampler->refuse(kSuccess);
+    busy_until_ns_ = clock_ns(CLOCK_MONOTONIC) + kRetryNs;
+  }
   if (samples && method_->sampler->start() != kSuccess) {
     char text[128];
     Result result = method_->sampler->refused();

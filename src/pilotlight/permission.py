@@ -48,7 +48,7 @@ _RESULTS = {
     1001: "its libcupti lacks functions for it -> one of CUDA 12.6 or later",
     1002: "this GPU has none of the metrics",
 }
-# Hold the hardware counters of every GPU before Hopper while they run.
+# May hold the hardware counters of every GPU before Hopper while they run.
 _COUNTER_HOLDERS = ("nv-hostengine", "dcgm-exporter")
 
 
@@ -116,10 +116,18 @@ def missing_for(method: Method, facts: Facts) -> list[Missing]:
                 _UNRESTRICT,
             )
         )
-    if method.takes_counters and facts.holders:
-        what = f"{', '.join(facts.holders)} may hold the hardware counters (GPUs before Hopper)"
-        found.append(Missing(what, "dcgmi profile --pause, and --resume afterwards"))
     return found
+
+
+def beside_holders(method: Method, facts: Facts) -> str:
+    """What to know of programs that may hold the counters. Whether one does now, only the driver
+    knows: not on Hopper and later, not while it is paused, not if it samples nothing."""
+    if not method.takes_counters or not facts.holders:
+        return ""
+    return (
+        f"{', '.join(facts.holders)} may hold the counters of GPUs before Hopper: then it is "
+        "refused until dcgmi profile --pause"
+    )
 
 
 def reason_of(result: int) -> str:

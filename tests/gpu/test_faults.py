@@ -87,6 +87,16 @@ def test_a_libcupti_that_is_loaded_twice_is_said_and_the_first_is_used(
     assert done.rows("activities")["gemm"] == 100
 
 
+def test_a_libcupti_that_is_too_new_for_the_driver_makes_room_for_the_next(
+    gpu_job: RunGpuJob, simulator: Path
+) -> None:
+    folders = f"{simulator}/lib:{simulator}/cupti-130401:{simulator}/cupti-28"
+    done = gpu_job(_HUNDRED, cupti=None, LD_LIBRARY_PATH=folders, PILOTLIGHT_SIM_TRAPS="old_driver")
+    assert (done.code, done.out.strip()) == (0, "done"), done.err
+    assert done.marks("gpu/taken") == [28]
+    assert done.rows("activities")["gemm"] == 100
+
+
 def test_processes_that_share_a_gpu_by_mps_are_recorded_each(gpu_job: RunGpuJob) -> None:
     """To a client MPS is another way to the driver: here two processes on one device."""
     done = gpu_job(

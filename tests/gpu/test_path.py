@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.gpu.conftest import RunGpuJob
+from tests.gpu.conftest import SIM, RunGpuJob
 
 _LOOP = """
 gpu = Gpu()
@@ -148,3 +149,14 @@ def test_cupti_is_not_touched_before_cuda_is(gpu_job: RunGpuJob) -> None:
         "print('libcupti' in open('/proc/self/maps').read())\n"
     )
     assert done.out.strip() == "False", done.err
+
+
+def test_a_schedule_is_played_by_many_ranks(gpu_job: RunGpuJob) -> None:
+    player = [sys.executable, str(SIM / "play.py"), str(SIM / "training.schedule")]
+    done = gpu_job([*player, "--ranks", "2", "--steps", "5", "--speed", "20"])
+    assert done.code == 0, done.err
+    found = done.rows("activities")
+    # Each of 2 ranks, 5 steps: 12 layers, 4 all-reduces.
+    assert found["flash_fwd_kernel"] == 2 * 5 * 12
+    assert found["ncclDevKernel_AllReduce_Sum_bf16_RING_LL"] == 2 * 5 * 4
+    assert {process.rank for process in done.recording.processes} >= {0, 1}

@@ -88,6 +88,16 @@ def test_every_version_samples_and_goes_back_to_records(start: Start, cupti: int
     assert job.poll() is None
 
 
+def test_a_second_capture_samples_again(start: Start) -> None:
+    job = start()
+    first = sample_until("pc", lambda sampling: sampling["samples"] > 60)
+    samples = sum(one.samples for one in stalls_of(Recording.open(first)))
+    wait_for_gpu(lambda gpu: gpu["tier"] == "records" and gpu["records_ratio"] > 0)
+    second = sample_until("pc", lambda sampling: sampling["samples"] > samples + 60)
+    assert sum(one.samples for one in stalls_of(Recording.open(second))) > samples + 60
+    assert job.poll() is None
+
+
 def test_samples_that_the_device_dropped_are_counted(start: Start) -> None:
     start(PILOTLIGHT_SIM_TRAPS="pc_drop,pc_full")
     folder = sample_until("pc", lambda sampling: sampling["dropped"] > 0)

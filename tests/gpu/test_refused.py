@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from tests.gpu.conftest import wait_for_gpu
 from tests.gpu.sampled_job import Start, capture, start
+
+from pilotlight.subscribe import subscribe
 
 __all__ = ["start"]  # a fixture
 
 _TRAPS = "pc_privileges,pm_privileges,range_privileges"
+
+
+def test_counters_that_another_program_lets_go_of_are_taken(start: Start, tmp_path: Path) -> None:
+    """As DCGM does when its profiling is paused."""
+    busy = tmp_path / "busy"
+    busy.touch()
+    job = start(PILOTLIGHT_SIM_BUSY_FILE=str(busy))
+    with subscribe(("coverage",), "sampled", "pm"):
+        wait_for_gpu(lambda gpu: bool(gpu["sampling"]) and gpu["sampling"]["refused"] == 26)
+        busy.unlink()
+        wait_for_gpu(lambda gpu: bool(gpu["sampling"]) and gpu["sampling"]["samples"] > 0)
+    assert job.poll() is None
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ abi::Result add_client(void** subscriber, abi::Callback callback, void* user, bo
   if (has_trap("taken")) return abi::kMultipleSubscribers;
   if (has_trap("privileges")) return abi::kInsufficientPrivileges;
   if (has_trap("no_driver")) return abi::kNotInitialized;
+  if (has_trap("old_driver") && kVersion >= 130000) return abi::kUnknown;
   static const int error = int(number_in("PILOTLIGHT_SIM_SUBSCRIBE_ERROR", 0));
   if (error != 0) return static_cast<abi::Result>(error);
   static std::mutex mutex;

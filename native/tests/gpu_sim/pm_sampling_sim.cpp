@@ -104,7 +104,7 @@ abi::Result cuptiPmSamplingEnable(abi::PmEnableParams* params) {
   check_params(params, "cuptiPmSamplingEnable");
   if (!gpu_sim::profiler_is_initialized()) return abi::kNotInitialized;
   if (has_trap("pm_privileges")) return abi::kInsufficientPrivileges;
-  if (has_trap("pm_busy")) return abi::kHardwareBusy;
+  if (gpu_sim::counters_are_busy()) return abi::kHardwareBusy;
   std::lock_guard<std::mutex> lock(mutex);
   for (auto& [object, state] : states) {
     if (state->device == params->device) illegal("PM sampling of a device enabled twice");

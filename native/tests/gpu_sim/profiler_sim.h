@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -34,6 +35,11 @@ struct Image {
 };
 
 bool profiler_is_initialized();
+// Another program has the counters: for good, or as long as a file is there.
+inline bool counters_are_busy() {
+  const char* file = getenv("PILOTLIGHT_SIM_BUSY_FILE");
+  return has_trap("pm_busy") || (file != nullptr && access(file, F_OK) == 0);
+}
 const char* chip();
 // Ends the process unless it is an image as large as this, of this way of collecting.
 Image* image_in(uint8_t* data, size_t bytes, pilotlight::cupti::ProfilerType type);

@@ -89,6 +89,7 @@ abi::Result cuptiRangeProfilerEnable(abi::RangeEnableParams* params) {
   check_params(params, abi::range_enable_bytes(kVersion), "cuptiRangeProfilerEnable");
   if (!gpu_sim::profiler_is_initialized()) return abi::kNotInitialized;
   if (has_trap("range_privileges")) return abi::kInsufficientPrivileges;
+  if (gpu_sim::counters_are_busy()) return abi::kHardwareBusy;
   if (gpu_sim::kernel_records_on()) illegal("the range profiler beside kernel records");
   std::lock_guard<std::mutex> lock(mutex);
   auto* state = new State;

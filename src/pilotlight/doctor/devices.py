@@ -10,7 +10,17 @@ from pathlib import Path
 from pilotlight.agent.counters.source import Source, SourceMissing
 from pilotlight.agent.counters.sources import all_sources
 from pilotlight.doctor.check import Check, limited, ok
-from pilotlight.permission import METHODS, Facts, Method, Missing, facts_of, find_cupti, missing_for
+from pilotlight.doctor.mps import mps_checks
+from pilotlight.permission import (
+    METHODS,
+    Facts,
+    Method,
+    Missing,
+    beside_holders,
+    facts_of,
+    find_cupti,
+    missing_for,
+)
 
 _WAIT_S = 5.0
 _SHOWN = 4
@@ -22,7 +32,8 @@ _GPU_CLASSES = ("0x03", "0x12")
 def device_checks() -> list[Check]:
     sources = all_sources(lambda: [os.getpid()])
     checks = [check_source(name, make) for name, make in sources.items()]
-    return [*checks, *profiling_checks(facts_of(os.getpid(), find_cupti()))]
+    profiling = profiling_checks(facts_of(os.getpid(), find_cupti()))
+    return [*checks, *profiling, *mps_checks()]
 
 
 def check_source(name: str, make: Callable[[], Source]) -> Check:
@@ -103,11 +114,12 @@ def profiling_checks(facts: Facts) -> list[Check]:
     """Whether PC and PM sampling and the range profiler can be used on demand."""
     if facts.parameters is None:
         return []
-    return [_profiling(method, missing_for(method, facts)) for method in METHODS.values()]
+    return [_profiling(method, missing_for(method, facts), facts) for method in METHODS.values()]
 
 
-def _profiling(method: Method, missing: list[Missing]) -> Check:
+def _profiling(method: Method, missing: list[Missing], facts: Facts) -> Check:
     what = f"{method.title} (on demand)"
     if not missing:
-        return ok(what, "allowed")
+        beside = beside_holders(method, facts)
+        return ok(what, f"allowed; {beside}" if beside else "allowed")
     return limited(what, "; ".join(m.what for m in missing), "; ".join(m.fix for m in missing))
