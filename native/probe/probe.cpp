@@ -163,12 +163,7 @@ uint32_t Probe::own_range() noexcept {
 }
 
 void Probe::name_thread(uint32_t tid, std::string_view name) noexcept {
-  RingWriter* ring = this->ring();
-  if (ring == nullptr) return;
-  Thread record = {};
-  record.header.flags = 1;
-  record.tid = tid;
-  ring->write(RecordType::kThread, string(name), record);
+  if (started()) sampler_.names().put(tid, string(name));
 }
 
 void Probe::mark(ProcessMark mark, std::string_view name, int64_t value) noexcept {

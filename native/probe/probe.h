@@ -78,7 +78,7 @@ class Probe {
   const std::atomic<uint32_t>* run_word() const noexcept { return &run_; }
   const std::atomic<uint32_t>* tier_word() const noexcept { return &tier_; }
   const StepClock* steps() const noexcept { return &steps_; }
-  // Tells the name of any thread of this process.
+  // Tells the name of any thread of this process; recorded with its next sample.
   void name_thread(uint32_t tid, std::string_view name) noexcept;
   void mark(ProcessMark mark, std::string_view name, int64_t value) noexcept;
   void set_identity(std::string_view identity) noexcept;

@@ -51,6 +51,7 @@ const char* refusal = "describe_python() was not called";
 }  // namespace
 
 struct Sampler::State {
+  const ThreadNames* names = nullptr;
   Definitions* definitions = nullptr;
   RingWriter* ring = nullptr;
   StackWalker walker;
@@ -159,11 +160,15 @@ bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
 }
 
 void Sampler::State::name(ThreadEntry* entry) noexcept {
-  if (entry->named_ns != 0 && now_ns - entry->named_ns < kNameCheckNs) return;
-  char text[64];
-  uint32_t bytes = read_thread_name(entry->ref.tid, text, sizeof(text));
-  if (bytes == 0) return;
-  uint32_t id = definitions->string({text, bytes});
+  uint32_t id = names->of(entry->ref.tid);
+  bool is_kernels = id == 0;
+  if (is_kernels) {
+    if (entry->named_ns != 0 && now_ns - entry->named_ns < kNameCheckNs) return;
+    char text[64];
+    uint32_t bytes = read_thread_name(entry->ref.tid, text, sizeof(text));
+    if (bytes == 0) return;
+    id = definitions->string({text, bytes});
+  }
   if (id == entry->name) {
     entry->named_ns = now_ns;
     return;
@@ -172,7 +177,7 @@ void Sampler::State::name(ThreadEntry* entry) noexcept {
   record.header.flags = kFlagOtherThread;
   record.tid = entry->ref.tid;
   if (!ring->write(RecordType::kThread, id, record)) return;
-  counts.named++;
+  if (is_kernels) counts.named++;
   entry->name = id;
   entry->named_ns = now_ns;
 }
@@ -333,6 +338,7 @@ bool Sampler::open(const PythonInfo& python, const CopyWindow* window, Definitio
     return false;
   }
   State& state = *state_;
+  state.names = &names_;
   state.definitions = definitions;
   state.ring = ring;
   state.own_tid = static_cast<uint32_t>(syscall(SYS_gettid));

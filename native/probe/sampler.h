@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "probe/copy_window.h"
+#include "probe/thread_names.h"
 #include "ring/definitions.h"
 #include "ring/layout.h"
 #include "ring/ring.h"
@@ -38,10 +39,13 @@ class Sampler {
 
   SamplerCounts counts() const noexcept;
   const char* why() const noexcept;
+  // May be written by any thread at any time.
+  ThreadNames& names() noexcept { return names_; }
 
  private:
   struct State;
   State* state_ = nullptr;
+  ThreadNames names_;
 };
 
 // Fills in what a walk of the running interpreter needs. version stays 0 if it is not known how.

@@ -53,7 +53,9 @@ def collective(
     """A collective that is over; flags are recording.schema.CollectiveFlag."""
 
 def step(number: int | None = None) -> None: ...
-def name_thread(tid: int, name: str) -> None: ...
+def name_thread(tid: int | None, name: str) -> None:
+    """Any thread of this process; what makes no sense is left out."""
+
 def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
 
 # For the adapters of frameworks. `fault` is called with an exception that a hook of ours raised.

@@ -83,6 +83,26 @@ def test_collectives_phases_and_marks_arrive_exactly(job: RunJob, program: Progr
     assert (half <= 4).all()
 
 
+def test_threads_are_named_although_the_main_thread_only_waits(
+    job: RunJob, program: Program
+) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "import threading, time\n"
+            "def work():\n"
+            "    end = time.monotonic() + 0.5\n"
+            "    while time.monotonic() < end: sum(range(1000))\n"
+            "names = ['feeder', 'a long name with ü in it']\n"
+            "threads = [threading.Thread(target=work, name=name) for name in names]\n"
+            "for thread in threads: thread.start()\n"
+            "for thread in threads: thread.join()\n"
+        ),
+    )
+    names = set(done.recording.thread_names.values())
+    assert {"feeder", "a long name with ü in it"} <= names
+
+
 def test_garbage_collections_are_recorded(job: RunJob, program: Program) -> None:
     done = job(PYTHON, program("import gc\nfor _ in range(7): gc.collect()\n"))
     spans = done.recording.detail("spans")

@@ -8,6 +8,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from threading import Thread
     from types import ModuleType
 
     from pilotlight.probe.identity import Identity
@@ -79,6 +80,7 @@ def _hook() -> None:
 
     for framework in _FRAMEWORKS:
         watch.when_imported(framework, _imported)
+    watch.when_imported("threading", _name_threads)
     gc.callbacks.append(_probe.gc_callback)
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -97,6 +99,23 @@ def _imported(framework: "ModuleType") -> None:
             devices.bring()
     except Exception as error:
         leave_reason(f"{type(error).__name__}: {error}")
+
+
+def _name_threads(threading: "ModuleType") -> None:
+    """Threads tell their names as they begin: later only the main one could, and it may wait."""
+    from pilotlight import _probe
+
+    thread = getattr(threading, "Thread", None)
+    begin = getattr(thread, "_set_native_id", None)
+    if thread is None or begin is None:
+        return
+    name_thread = _probe.name_thread
+
+    def _set_native_id(self: "Thread") -> None:
+        begin(self)
+        name_thread(self.native_id, self._name)  # type: ignore[attr-defined]
+
+    thread._set_native_id = _set_native_id
 
 
 def _after_fork_in_child() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pilotlight.recording.recording import MAIN_THREAD
 from pilotlight.report import units
 from pilotlight.report.report import Report
 from pilotlight.report.steps import Outlier, ProcessSteps
@@ -67,9 +68,12 @@ def _without_steps(report: Report) -> str:
     most = max(report.functions, key=lambda function: function.self_ns)
     whole_ns = sum(function.self_ns for function in report.functions)
     name = units.printable(most.function)
+    has_main = any(thread.is_main for thread in report.threads)
+    is_others = has_main and MAIN_THREAD not in report.functions_of_threads
+    who = "the threads that run, while the main ones wait," if is_others else "the main threads"
     return (
-        f"{units.share(most.self_ns / whole_ns if whole_ns else 0)} of the time of the main "
-        f"threads is spent in {name}; no step was marked (call `pilotlight.step()` once a step)."
+        f"{units.share(most.self_ns / whole_ns if whole_ns else 0)} of the time of {who} is spent "
+        f"in {name}; no step was marked (call `pilotlight.step()` once a step)."
     )
 
 

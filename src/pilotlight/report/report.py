@@ -23,7 +23,13 @@ from pilotlight.report.overhead import Overhead, overhead_of
 from pilotlight.report.phases import PhaseTimes, phase_times
 from pilotlight.report.ranges import RangeTimes, range_times
 from pilotlight.report.steps import ProcessSteps, StepRows, step_rows, summarize_steps
-from pilotlight.report.threads import StateTimes, ThreadTimes, process_times, thread_times
+from pilotlight.report.threads import (
+    StateTimes,
+    ThreadTimes,
+    process_times,
+    telling_threads,
+    thread_times,
+)
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,7 @@ def report_of(recording: Recording) -> Report:
     flame = flame_of(recording, coverage)
     threads = thread_times(recording)
     steps = tuple(summarize_steps(mine, recording, coverage) for mine in rows)
-    # The other threads of a job mostly wait: together with them the main ones would be hidden.
-    scope = frozenset(row.name for row in threads if row.is_main) or frozenset(flame.threads)
+    scope = telling_threads(threads, len(steps)) or frozenset(flame.threads)
     functions = function_times(flame, scope)
     ranges = range_times(recording, coverage)
     garbage = garbage_times(recording, coverage)

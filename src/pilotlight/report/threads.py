@@ -11,6 +11,10 @@ from pilotlight.recording.recording import MAIN_THREAD, Recording
 from pilotlight.recording.schema import State, WindowKind
 from pilotlight.report.coverage import Coverage
 
+OWN_THREAD = "pilotlight"
+_WAITING_RATIO = 0.25
+_BUSY_RATIO = 0.1
+
 
 @dataclass(frozen=True)
 class StateTimes:
@@ -73,6 +77,24 @@ def thread_times(recording: Recording) -> tuple[ThreadTimes, ...]:
             )
         )
     return tuple(sorted(result, key=lambda row: (-row.times.running_ns, row.process, row.thread)))
+
+
+def telling_threads(threads: tuple[ThreadTimes, ...], ranks_with_steps: int) -> frozenset[str]:
+    """The names of the threads whose functions answer where the time goes.
+
+    The main ones, which the others, mostly waiting, would hide; but where those have no steps and
+    only wait themselves, the ones that run.
+    """
+    main = [row for row in threads if row.is_main]
+    names = frozenset(row.name for row in main)
+    running_ns = sum(row.times.running_ns for row in main)
+    if ranks_with_steps or running_ns > _WAITING_RATIO * sum(row.times.total_ns for row in main):
+        return names
+    rows = [row for row in threads if not row.is_main and row.name != OWN_THREAD]
+    most_ns = max((row.times.running_ns for row in rows), default=0)
+    if most_ns <= 2 * running_ns:
+        return names
+    return frozenset(row.name for row in rows if row.times.running_ns >= _BUSY_RATIO * most_ns)
 
 
 def process_times(recording: Recording, coverage: Coverage) -> dict[int, StateTimes]:
