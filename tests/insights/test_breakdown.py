@@ -9,6 +9,7 @@ import pytest
 
 from pilotlight.insights.breakdown import breakdown, kernel_times, step_breakdowns, timeline
 from pilotlight.insights.idle_time import COMPILES, LOADS, SAVES, Idle, host_spans
+from pilotlight.insights.job import job_of
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace
@@ -238,3 +239,9 @@ def test_the_causes_of_every_step_add_up_to_its_idle_time(script: Any) -> None:
     for row in step_breakdowns(trace, line):
         assert sum(row.idle_by_cause_ns.values()) == row.idle_ns
         assert row.idle_by_cause_ns[Idle.COMMUNICATION.value] > 0
+
+
+def test_kernels_without_a_length_are_no_activity(script: Any) -> None:
+    trace = script().launch("a", 0).trace()
+    assert timeline(trace) is None
+    assert job_of([trace]).ranks == ()

@@ -95,3 +95,20 @@ shapes = st.lists(st.lists(st.integers(0, 9), max_size=5).map(tuple), max_size=4
 def test_any_shapes_give_a_sensible_cost_or_none(name: str, given: list[tuple[int, ...]]) -> None:
     cost = cost_of(operator(name, *given))
     assert cost is None or (cost.flops >= 0 and cost.bytes > 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("aten::_scaled_dot_product_flash_attention", 4),
+        ("aten::_scaled_dot_product_efficient_attention", 6),
+        ("FlashAttnFunc", 5),
+    ],
+)
+def test_causal_attention_computes_half(name: str, place: int) -> None:
+    shapes = ((2, 8, 8, 64),) * 3
+    values = tuple((1,) if i == place else () for i in range(8))
+    whole = cost_of(Operator(name, shapes, ("c10::BFloat16",) * 3))
+    half = cost_of(Operator(name, shapes, ("c10::BFloat16",) * 3, values))
+    assert whole is not None and half is not None
+    assert (half.flops, half.bytes) == (whole.flops / 2, whole.bytes)

@@ -71,3 +71,15 @@ def test_damaged_tables_are_read_or_refused(place: int, junk: bytes, block_bytes
         read_ncu(blocks, "a.csv")
     except FormatError as error:
         assert str(error).startswith("a.csv: ")
+
+
+def test_rows_of_metrics_may_leave_out_the_columns_of_rules() -> None:
+    text = (
+        '"ID","Process ID","Kernel Name","Grid Size","Block Size","Section Name","Metric Name",'
+        '"Metric Unit","Metric Value","Rule Name","Rule Type","Rule Description"\n'
+        '"0","7","gemm","(8, 1, 1)","(128, 1, 1)","Speed","Duration","us","12.5",\n'
+        '"0","7","gemm","(8, 1, 1)","(128, 1, 1)","Speed","","","","Bound","OPT","a hint"\n'
+    )
+    trace = read_ncu(iter([text.encode()]), "a.csv")
+    assert trace.problems == ()
+    assert trace.spans.duration_ns.tolist() == [12_500]

@@ -82,7 +82,7 @@ def device_spans(trace: Trace) -> Spans:
 
 
 def timeline(trace: Trace) -> Timeline | None:
-    """None for a trace without device activity."""
+    """None for a trace without device activity that took any time."""
     spans = device_spans(trace)
     if not len(spans):
         return None
@@ -96,6 +96,8 @@ def timeline(trace: Trace) -> Timeline | None:
     copies = _union(spans.take(is_copy))
     compute = _union(spans.take(~communicates & ~is_copy))
     busy = compute | communication | copies
+    if not len(busy):
+        return None
     start_ns, end_ns = int(busy.start_ns[0]), int(busy.end_ns[-1])
     idle = idle_causes(trace, spans, busy, *_traced(trace, start_ns, end_ns))
     return Timeline(start_ns, end_ns, compute, communication, copies, busy, idle, by_kind)

@@ -48,6 +48,8 @@ def cost_of(operator: Operator) -> Cost | None:
         return None
     if elements <= 0:
         return None
+    if work.is_causal(name, operator):
+        flops /= 2
     return Cost(flops, elements * _BYTES[kind], _PEAK_OF_TYPE[kind])
 
 

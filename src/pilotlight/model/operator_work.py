@@ -16,6 +16,22 @@ SETTINGS = {
     "cudnn_convolution": (3, 2, 4),
     "miopen_convolution": (4, 3, 5),
 }
+# Where attention is told that queries see earlier keys only; flash-attn 2 and 3 differ.
+CAUSAL = {
+    "_scaled_dot_product_flash_attention": (4,),
+    "_scaled_dot_product_efficient_attention": (6,),
+    "_scaled_dot_product_cudnn_attention": (6,),
+    "_scaled_dot_product_flash_attention_backward": (11,),
+    "_scaled_dot_product_efficient_attention_backward": (11,),
+    "_scaled_dot_product_cudnn_attention_backward": (14,),
+    "FlashAttnFunc": (4, 5),
+}
+
+
+def is_causal(name: str, operator: Operator) -> bool:
+    """Whether half of the products need not be computed; False where the trace does not tell."""
+    values = operator.values
+    return any(values[place : place + 1] == ((1,),) for place in CAUSAL.get(name, ()))
 
 
 def product(m: int, k: int, n: int, batch: int = 1) -> Work:
@@ -104,7 +120,7 @@ def _sides(values: Shape, image: list[int]) -> Shape:
 
 
 def attention(shapes: Shapes) -> Work:
-    """Not causal: twice the arithmetic of a causal one. Fused: no scores in memory."""
+    """Fused: no scores in memory."""
     (batch, heads, queries, width), (_, _, keys, _) = shapes[0], shapes[1]
     flops = 4.0 * batch * heads * queries * keys * width
     return flops, float(2 * batch * heads * width * (queries + keys))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -21,6 +22,8 @@ _TYPE_BYTES = {
     "float": 4, "float32": 4, "long": 8, "int64": 8, "double": 8, "float64": 8,
 }  # fmt: skip
 _MOST_ELEMENTS = 1 << 48
+# Operators whose cost depends on more than shapes.
+_SETTINGS_COUNT = re.compile(r"convolution$|attention|[Ff]lash_?[Aa]ttn")
 Arguments = Mapping[str, Argument]
 
 
@@ -87,12 +90,13 @@ def _operators(
 
 
 def _values(names: Sequence[str], spans: Spans, arguments: Arguments, rows: Any) -> Int64:
-    """Of convolutions only: those of others would make nearly every operator a kind of its own."""
+    """Of convolutions and attention only: those of others would make nearly every operator a kind
+    of its own."""
     column = _column("Concrete Inputs", spans, arguments, rows)
     if not (column != NONE).any():
         return column
     used = np.unique(spans.name[rows])
-    wanted = [name for name in used.tolist() if names[name].endswith("convolution")]
+    wanted = [name for name in used.tolist() if _SETTINGS_COUNT.search(names[name])]
     only: Int64 = np.where(np.isin(spans.name[rows], wanted), column, NONE)
     return only
 

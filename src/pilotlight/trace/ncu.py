@@ -101,8 +101,9 @@ def _read_long(
     kernels: dict[tuple[str, str], _Kernel] = {}
     wrong, first_wrong = 0, 0
     name, unit, value = (place.get(c, -1) for c in ("Metric Name", "Metric Unit", "Metric Value"))
+    needed = max(name, unit, value, place["ID"], place[_KERNEL_COLUMN])
     for line, row in enumerate(rows, 2):
-        if len(row) < len(head):
+        if len(row) <= needed:  # columns of rules, at the end, are left out of rows of metrics
             wrong, first_wrong = wrong + bool(row), first_wrong or line
             continue
         key = row[place["ID"]], row[place["Process ID"]] if "Process ID" in place else ""
