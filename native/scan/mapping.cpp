@@ -34,8 +34,10 @@ class Mappings {
  public:
   void add(char* data, size_t bytes) {
     std::lock_guard<std::mutex> locked(lock_);
-    bytes_of_[data] = bytes;
     start();
+    // The thread may not get a core in time: what makes new mappings trims the old ones, too.
+    trim_once();
+    bytes_of_[data] = bytes;
     changed_.notify_one();
   }
 
@@ -66,32 +68,35 @@ class Mappings {
   void start() {
     if (started_) return;
     started_ = true;
+    if (statm_ >= 0) ::close(statm_);
+    statm_ = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     std::thread([this] { trim(); }).detach();
   }
 
   void trim() {
-    int statm = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    size_t floor = resident_bytes(statm);
     std::unique_lock<std::mutex> locked(lock_);
     while (true) {
-      if (bytes_of_.empty()) {
-        changed_.wait(locked);
-        floor = resident_bytes(statm);
-      }
+      changed_.wait(locked, [this] { return !bytes_of_.empty(); });
       locked.unlock();
       std::this_thread::sleep_for(kRest);
-      size_t now = resident_bytes(statm);
       locked.lock();
-      if (now < floor) floor = now;
-      if (now <= floor + kSlackBytes) continue;
-      for (auto [data, bytes] : bytes_of_) madvise(data, bytes, MADV_DONTNEED);
-      floor = resident_bytes(statm);
+      trim_once();
     }
+  }
+
+  void trim_once() {
+    size_t now = resident_bytes(statm_);
+    if (bytes_of_.empty() || now < floor_) floor_ = now;
+    if (now <= floor_ + kSlackBytes) return;
+    for (auto [data, bytes] : bytes_of_) madvise(data, bytes, MADV_DONTNEED);
+    floor_ = resident_bytes(statm_);
   }
 
   std::mutex lock_;
   std::condition_variable changed_;
   std::map<char*, size_t> bytes_of_;
+  size_t floor_ = 0;  // pages of files that are mapped in whatever is given back
+  int statm_ = -1;
   bool started_ = false;
 };
 
