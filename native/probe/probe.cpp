@@ -106,6 +106,8 @@ RingWriter* Probe::attach(std::string_view thread_name) noexcept {
     thread_name = name;
   }
   RingWriter taken;
+  char folded[ThreadNames::kFoldedBytes];
+  thread_name = sampler_.names().bounded(thread_name, folded);
   if (!segment_.take_ring(&taken, current_tid(), thread_name)) {
     segment_.header()->drops_no_ring.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
@@ -163,7 +165,7 @@ uint32_t Probe::own_range() noexcept {
 }
 
 void Probe::name_thread(uint32_t tid, std::string_view name) noexcept {
-  if (started()) sampler_.names().put(tid, string(name));
+  if (started()) sampler_.names().put(tid, name, &segment_.definitions());
 }
 
 void Probe::mark(ProcessMark mark, std::string_view name, int64_t value) noexcept {

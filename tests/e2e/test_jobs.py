@@ -103,6 +103,30 @@ def test_threads_are_named_although_the_main_thread_only_waits(
     assert {"feeder", "a long name with ü in it"} <= names
 
 
+def test_a_thread_for_each_request_does_not_fill_the_arena_with_names(
+    job: RunJob, program: Program
+) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "import threading, time\n"
+            "def handle():\n"
+            "    pass\n"
+            "for _ in range(3000):\n"
+            "    thread = threading.Thread(target=handle)\n"
+            "    thread.start()\n"
+            "    thread.join()\n"
+            "def work():\n"
+            "    end = time.monotonic() + 0.5\n"
+            "    while time.monotonic() < end: sum(range(1000))\n"
+            "thread = threading.Thread(target=work, name='worker 12')\n"
+            "thread.start()\n"
+            "thread.join()\n"
+        ),
+    )
+    assert "worker #" in done.recording.thread_names.values()
+
+
 def test_garbage_collections_are_recorded(job: RunJob, program: Program) -> None:
     done = job(PYTHON, program("import gc\nfor _ in range(7): gc.collect()\n"))
     spans = done.recording.detail("spans")
