@@ -19,6 +19,7 @@ Serve = Callable[[ASGIApp], AbstractContextManager[str]]
 def test_from_the_answer_to_the_evidence(job: OpenTrace, journey: Journey, serve: Serve) -> None:
     library = Library()
     library.keep(job)
+    library.keep(OpenTrace("1", "yesterday", job.analysis))
     with serve(viewer_app(library)) as address:
         journey("trace", address)
 

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from pilotlight.trace.trace import Kind
+from pilotlight.analysis import Analysis
+from pilotlight.insights.job import job_of
+from pilotlight.insights.verdicts import Diagnosis
+from pilotlight.trace.trace import Kind, Trace
 from pilotlight.web.opened import OpenTrace
 
 
@@ -44,3 +49,27 @@ def test_a_stretch_of_time_counts_only_what_lies_in_it(job: OpenTrace) -> None:
     )
     assert halves == whole
     assert job.icicle(0, length + 5, length + 9).device_ns.sum() == 0
+
+
+def test_steps_and_threads_of_one_name_are_one_whatever_their_numbers(
+    traces: tuple[Trace, ...],
+) -> None:
+    """Without that no two traces could be compared."""
+    names = tuple(name.replace("ProfilerStep#", "ProfilerStep#7") for name in traces[0].names)
+    lanes = tuple(replace(lane, process=f"9{lane.process}") for lane in traces[0].lanes)
+    other = OpenTrace("1", "later", opened_analysis(replace(traces[0], names=names, lanes=lanes)))
+    one = OpenTrace("0", "earlier", opened_analysis(traces[0]))
+    assert paths(one) == paths(other)
+    assert "ProfilerStep" in {path.split(" > ")[-1] for path in paths(one)}
+
+
+def opened_analysis(trace: Trace) -> Analysis:
+    return Analysis(job_of((trace,)), Diagnosis((), ()), ())
+
+
+def paths(trace: OpenTrace) -> set[str]:
+    tree = trace.icicle(trace.first_rank, 0, trace.extent.length_ns)
+    found = ["all"]
+    for node in range(1, tree.parent.size):
+        found.append(f"{found[int(tree.parent[node])]} > {tree.names[int(tree.name[node])]}")
+    return set(found)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
+from pilotlight.cli.main import main
+from pilotlight.trace.kineto_writer import write_kineto
 from pilotlight.trace.trace import Trace
+from pilotlight.web import viewer
 from pilotlight.web.library import Library
 from pilotlight.web.opened import OpenTrace
 from pilotlight.web.viewer import viewer_app
@@ -97,3 +101,16 @@ def test_a_trace_can_be_taken_to_perfetto(client: TestClient) -> None:
     assert answer.status_code == 200
     assert "attachment" in answer.headers["content-disposition"]
     assert b"flash_fwd_kernel" in answer.content
+
+
+def test_two_runs_are_served_beside_each_other(
+    traces: tuple[Trace, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, trace in (("today", traces[0]), ("yesterday", traces[1])):
+        write_kineto(trace, tmp_path / f"{name}.json")
+    shown: list[Library] = []
+    monkeypatch.setattr(viewer, "serve_library", lambda library, bound: shown.append(library))
+    words = ["analyze", str(tmp_path / "today.json"), "--against", str(tmp_path / "yesterday.json")]
+    assert main(words) == 2
+    assert main([*words, "--serve"]) == 0
+    assert [each.title for each in shown[0].names()] == ["today.json", "yesterday.json"]

@@ -27,9 +27,14 @@ export default async function ({ address, options, open, accessible, drawn, asse
   await page.locator(".timeline canvas").waitFor();
   await page.getByRole("heading", { level: 1, name: /No device activity|Step/ }).waitFor();
 
+  const traces = () => page.evaluate(() => fetch("api/traces").then((answer) => answer.json()));
+  const id = where.split("/").at(-1);
+  assert.ok((await traces()).some((trace) => trace.id === id), "it can be compared with others");
+
   await page.goto(`${address}#/captures`);
-  await page.getByRole("link", { name: where.split("/").at(-1), exact: true }).click();
+  await page.getByRole("link", { name: id, exact: true }).click();
   await page.getByRole("button", { name: "remove its files now" }).click();
   await page.getByRole("heading", { level: 1, name: "This capture has expired: its files are gone." }).waitFor();
   assert.equal(await page.getByRole("link", { name: "timeline", exact: true }).count(), 0);
+  assert.ok(!(await traces()).some((trace) => trace.id === id));
 }

@@ -57,7 +57,9 @@ export default async function ({ address, options, open, accessible, everyView, 
   await told.getByText(/found in \d+.*% of the time/).waitFor();
   await told.goto(`${address}#/job/llama-8b-sft/roofline`);
   await told.getByText(/rank \d.*on node000\d, gpu \d/).waitFor();
-  await told.getByText(/no shapes/).waitFor();
+  await told.getByText("pilotlight capture llama-8b-sft --steps 3 --shapes").waitFor();
+  await told.getByRole("link", { name: "trace 3 steps with shapes" }).click();
+  assert.equal(await told.getByLabel(/with shapes/).isChecked(), true);
   await told.goto(`${address}#/job/llama-8b-sft`);
   await told.getByRole("img", { name: /data loading .*forward .*backward .*optimizer/ }).waitFor();
   await told.goto(`${address}#/agents`);

@@ -31,6 +31,7 @@ class Analyze:
         "pilotlight analyze trace.json.gz",
         "pilotlight analyze traces/ --html report.html",
         "pilotlight analyze traces/ --serve",
+        "pilotlight analyze today/ --serve --against yesterday/",
         "pilotlight analyze trace.json.gz --table stacks",
         "pilotlight analyze rank*.json.gz --json | jq '.findings[].title'",
     )
@@ -49,10 +50,18 @@ class Analyze:
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
         parser.add_argument("--serve", action="store_true", help="show it in the browser")
         parser.add_argument("--port", type=int, default=0, help="for --serve; any free one if 0")
+        parser.add_argument(
+            "--against",
+            type=Path,
+            metavar="PATH",
+            help="for --serve: traces of another run, to compare flame graphs with",
+        )
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.analysis import analyze
 
+        if args.against and not args.serve:
+            raise UsageError("--against needs --serve; `pilotlight diff` compares in the terminal")
         with ReadingBar(args.paths, quiet=args.json) as bar:
             found = analyze(args.paths, bar.advance, args.memory)
         for problem in found.problems:
@@ -94,11 +103,19 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
     # Laid out before anybody looks: the first view must not wait for it.
     assert opened.answer is not None
     library.keep(opened)
+    view = ""
+    if args.against:
+        from pilotlight.analysis import analyze
+
+        with ReadingBar([args.against], quiet=False) as bar:
+            other = analyze([args.against], bar.advance, args.memory)
+        library.keep(OpenTrace("1", args.against.name, other))
+        view = "/flame?against=trace:1"
     try:
         bound = bound_socket(args.port)
     except OSError as error:
         raise UsageError(f"--port {args.port}: {error.strerror}") from None
-    address = f"http://127.0.0.1:{bound.getsockname()[1]}/#/trace/0"
+    address = f"http://127.0.0.1:{bound.getsockname()[1]}/#/trace/0{view}"
     print(f"{address}  (Ctrl-C ends it)", flush=True)
     if sys.stdout.isatty():
         webbrowser.open(address)

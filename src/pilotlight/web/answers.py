@@ -143,8 +143,11 @@ class Trace(Struct, frozen=True):
 
 
 class TraceName(Struct, frozen=True):
+    """`taken_ns` is 0 where it is not known."""
+
     id: str
     title: str
+    taken_ns: int = 0
 
 
 class Hit(Struct, frozen=True):

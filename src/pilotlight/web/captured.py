@@ -20,8 +20,19 @@ from pilotlight.web.opened import OpenTrace
 from pilotlight.web.stalled import kernel_stalls
 
 TENANTS_KEPT = 16
+NAMES_LISTED = 500
 ARCHIVE = ".tar.zst"
 _LIBRARIES: OrderedDict[str, Library] = OrderedDict()
+
+
+def captured_names(request: Request) -> list[answers.TraceName]:
+    """Captures of which something has arrived and is still kept, the newest first."""
+    reader = reader_of(request)
+    return [
+        answers.TraceName(row.id, f"{row.job}, {row.reason}", row.requested_ns)
+        for row in queries.captures(reader, limit=NAMES_LISTED)
+        if row.state != "expired" and row.files > 0
+    ]
 
 
 def captured_library(request: Request) -> Library:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from pilotlight.store import queries
-from pilotlight.store.queries import JobRow, Reader, Span, Trend
+from pilotlight.store.queries import JobRow, Machine, Reader, Span, Trend
 from pilotlight.store.queries.reader import HOUR_NS, bounded
+from pilotlight.store.store import Row
 from pilotlight.web import answers
 
 JOBS_LIMIT = 5000
@@ -25,21 +26,24 @@ SELECT job, sum(c.sum) / greatest(sum(c.count), 1) FROM counters_5m AS c
 WHERE tenant = {{tenant:String}} AND name IN {{names:Array(String)}}
   AND {bounded("counters_5m", "c.time_ns")} GROUP BY job
 """
-_WORST = """
-SELECT job, argMax(title, (gain_high_ratio, opened_ns)), max(gain_high_ratio) FROM findings FINAL
-WHERE tenant = {tenant:String} AND state = 'open' GROUP BY job
+_OPEN = """
+SELECT job, title, gain_high_ratio, nodes FROM findings FINAL
+WHERE tenant = {tenant:String} AND state = 'open' ORDER BY gain_high_ratio, opened_ns
 """
 
 
 def fleet(reader: Reader, span: Span) -> answers.Fleet:
     trends_of = reader.beside(lambda: queries.trends(reader, span, TREND_POINTS))
-    nodes_of = reader.beside(lambda: _nodes(reader, span))
-    worst_of = reader.beside(lambda: {row[0]: row[1:] for row in reader.select(_WORST)})
+    open_of = reader.beside(lambda: reader.select(_OPEN))
+    machines_of = reader.beside(lambda: queries.machines(reader))
+    gpus_of = reader.beside(lambda: _gpus(reader, span))
     mfu_of = reader.beside(lambda: _mfu(reader, span))
     rows = queries.jobs(reader, span, JOBS_LIMIT)
-    trends, worst, mfu = trends_of.result(), worst_of.result(), mfu_of.result()
+    trends, mfu, opened = trends_of.result(), mfu_of.result(), open_of.result()
+    # The last one of a job is its worst.
+    worst = {job: (title, gain_ratio) for job, title, gain_ratio, _ in opened}
     jobs = [_job(row, trends.get(row.job), worst.get(row.job), mfu.get(row.job)) for row in rows]
-    nodes = nodes_of.result()
+    nodes = _nodes(machines_of.result(), gpus_of.result(), opened)
     return answers.Fleet(
         now_ns=reader.now_ns,
         from_ns=span.from_ns,
@@ -115,7 +119,7 @@ def _with_unknown(trend: Trend) -> dict[str, int]:
     return trend.parts_ns if left <= 0 else {**trend.parts_ns, "unknown": left}
 
 
-def _nodes(reader: Reader, span: Span) -> list[answers.Node]:
+def _gpus(reader: Reader, span: Span) -> dict[str, list[answers.GpuNow]]:
     gpus: dict[str, list[answers.GpuNow]] = defaultdict(list)
     for gpu in queries.gpus_now(reader, span.to_ns, list(GPU_COUNTERS)):
         values = {
@@ -125,14 +129,21 @@ def _nodes(reader: Reader, span: Span) -> list[answers.Node]:
         }
         if values:
             gpus[gpu.node].append(answers.GpuNow(gpu.gpu, **values))
+    return gpus
+
+
+def _nodes(
+    machines: list[Machine], gpus: dict[str, list[answers.GpuNow]], opened: list[Row]
+) -> list[answers.Node]:
+    findings = Counter(node for *_, nodes in opened for node in nodes)
     return [
         answers.Node(
             node=row.node,
             cluster=row.cluster,
             state=row.state,
             jobs=list(row.jobs),
-            open_findings=row.open_findings,
+            open_findings=findings[row.node],
             gpus=gpus.get(row.node, []),
         )
-        for row in queries.machines(reader)
+        for row in machines
     ]

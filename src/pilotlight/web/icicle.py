@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pilotlight.trace.trace import NONE, Float64, Int64, Kind, Trace, UInt8
+from pilotlight.trace.trace import NONE, Float64, Int64, Kind, Lane, Trace, UInt8
 from pilotlight.web.activity import Activity
-from pilotlight.web.layout import is_made, nested, title_of
+from pilotlight.web.layout import is_made, nested
 from pilotlight.web.table import stream, texts_of
 
 UNLAUNCHED = "(launched outside the trace)"
+_STEP = re.compile(r"(ProfilerStep)#\d+")
+_NUMBER = re.compile(r"\b\d+\b")
 
 
 @dataclass(frozen=True)
@@ -38,17 +42,24 @@ class Icicle:
 
 
 class _Tree:
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = list(names)
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._texts: dict[str, int] = {}
         self.parent = [0]
-        self.name = [len(names)]
+        self.name = [self.number("all")]
         self.activity = [int(Activity.OTHER)]
-        self.names.append("all")
         self._numbers: dict[tuple[int, int], int] = {}
+
+    def number(self, text: str) -> int:
+        """Of a name, made where it is new."""
+        known = self._texts.setdefault(text, len(self.names))
+        if known == len(self.names):
+            self.names.append(text)
+        return known
 
     def nodes(self, parents: Int64, names: Int64, activity: UInt8) -> Int64:
         """The node below each parent with this name, made where it is new."""
-        width = len(self.names) + 1
+        width = len(self.names)
         keys, first, place = np.unique(
             parents * width + names, return_index=True, return_inverse=True
         )
@@ -63,10 +74,20 @@ class _Tree:
             numbers[i] = number
         return numbers[place]
 
-    def named(self, text: str, parent: int = 0) -> int:
-        self.names.append(text)
-        one = np.array([parent], np.int64), np.array([len(self.names) - 1], np.int64)
+    def below_root(self, text: str) -> int:
+        one = np.zeros(1, np.int64), np.array([self.number(text)], np.int64)
         return int(self.nodes(*one, np.zeros(1, np.uint8))[0])
+
+
+def _merging(tree: _Tree, names: Sequence[str]) -> Int64:
+    """The number of each name in the tree; the steps of a loop are one, whatever their numbers."""
+    return np.array([tree.number(_STEP.sub(r"\1", name)) for name in names], np.int64)
+
+
+def _thread(lane: Lane) -> str:
+    """Without the numbers of this one run, by which no two traces could be compared."""
+    words = " ".join(_NUMBER.sub(" ", lane.name).split())
+    return words or "thread"
 
 
 def icicle_of(
@@ -76,12 +97,13 @@ def icicle_of(
     from_ns: int,
     to_ns: int,
 ) -> Icicle:
-    """Of the time between; spans that reach beyond count with their part of it. Lanes that the
-    page made are no work of the host's and left out."""
+    """Of the time between; spans that reach beyond count with their part of it. Steps and threads
+    of one name are one. Lanes that the page made are no work of the host's and left out."""
     spans = trace.spans
     end = spans.start_ns + spans.duration_ns
     inside = (np.minimum(end, to_ns) - np.maximum(spans.start_ns, from_ns)).clip(min=0)
-    tree = _Tree(trace.names)
+    tree = _Tree()
+    name_of = _merging(tree, trace.names)[spans.name] if len(spans) else np.empty(0, np.int64)
     node_of = np.full(len(spans), NONE, np.int64)
     own = np.zeros(len(spans), np.float64)
     is_device = (spans.kind >= Kind.KERNEL) & (spans.kind <= Kind.MEMSET)
@@ -92,16 +114,16 @@ def icicle_of(
         mine = np.flatnonzero((spans.lane == number) & is_host & (inside > 0))
         if not mine.size:
             continue
-        root = tree.named(title_of(lane, is_device=False))
+        root = tree.below_root(_thread(lane))
         order, depth = nested(trace, mine)
-        _grow(tree, trace, order, depth, root, activity, node_of, own, inside)
+        _grow(tree, name_of, order, depth, root, activity, node_of, own, inside)
     device = np.flatnonzero(is_device & (inside > 0))
     if device.size:
         launch = partner[device]
         above = np.where(launch == NONE, NONE, node_of[launch])
         if (above == NONE).any():
-            above = np.where(above == NONE, tree.named(UNLAUNCHED), above)
-        node_of[device] = tree.nodes(above, spans.name[device].astype(np.int64), activity[device])
+            above = np.where(above == NONE, tree.below_root(UNLAUNCHED), above)
+        node_of[device] = tree.nodes(above, name_of[device], activity[device])
     size = len(tree.parent)
     on_host = np.flatnonzero((node_of != NONE) & is_host)
     host_ns = np.bincount(node_of[on_host], own[on_host], size)
@@ -118,7 +140,7 @@ def icicle_of(
 
 def _grow(
     tree: _Tree,
-    trace: Trace,
+    name_of: Int64,
     order: Int64,
     depth: Int64,
     root: int,
@@ -139,7 +161,6 @@ def _grow(
             owner = order[before[np.searchsorted(before, places) - 1]]
             above = node_of[owner]
             np.subtract.at(own, owner, inside[mine])
-        names = trace.spans.name[mine].astype(np.int64)
-        node_of[mine] = tree.nodes(above, names, activity[mine])
+        node_of[mine] = tree.nodes(above, name_of[mine], activity[mine])
         before = places
     np.maximum(own, 0, out=own)

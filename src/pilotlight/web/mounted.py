@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from pilotlight.web.captured import captured_library
+from pilotlight.web.captured import captured_library, captured_names
 from pilotlight.web.description import description_route
 from pilotlight.web.live import live_route
 from pilotlight.web.questions import question_routes
@@ -16,7 +16,7 @@ def mounted_routes() -> list[BaseRoute]:
     return [
         *page_routes(),
         about_route("collector"),
-        *trace_routes(captured_library),
+        *trace_routes(captured_library, captured_names),
         *question_routes(),
         live_route(),
         description_route(),

@@ -69,6 +69,10 @@ class OpenTrace:
             offsets |= {view.rank: int(o) for view, o in zip(job.ranks, found, strict=True)}
         return offsets
 
+    @property
+    def first_rank(self) -> int:
+        return next((trace.rank for trace in self.analysis.job.traces), 0)
+
     @cached_property
     def path(self) -> Path:
         return path_of(self.analysis.job, self.offset_ns)

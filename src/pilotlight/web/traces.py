@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from pilotlight.errors import UsageError
 from pilotlight.trace.perfetto_writer import write_perfetto
+from pilotlight.web import answers
 from pilotlight.web.library import Library
 from pilotlight.web.reply import arrow, json, number, optional_number, protected
 
@@ -21,11 +22,14 @@ PERFETTO_SPANS = 5_000_000
 Handler = Callable[[Request], Response]
 
 
-def trace_routes(library_of: Callable[[Request], Library]) -> list[Route]:
+def trace_routes(
+    library_of: Callable[[Request], Library],
+    names_of: Callable[[Request], list[answers.TraceName]],
+) -> list[Route]:
     """Below /api; `library_of` says which traces the one who asks may see."""
 
     def names(request: Request) -> Response:
-        return json(library_of(request).names())
+        return json(names_of(request))
 
     def trace(request: Request) -> Response:
         return json(library_of(request).open(request.path_params["id"]).answer)
@@ -39,7 +43,7 @@ def trace_routes(library_of: Callable[[Request], Library]) -> list[Route]:
         opened = library_of(request).open(request.path_params["id"])
         to_ns = optional_number(request, "to")
         found = opened.icicle(
-            number(request, "rank", 0),
+            number(request, "rank", opened.first_rank),
             number(request, "from", 0),
             opened.extent.length_ns if to_ns is None else to_ns,
         )

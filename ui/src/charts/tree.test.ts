@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { boxesOf } from "./Flame";
-import { callees, callers, compared, functions, lay, type Tree, totals } from "./tree";
+import { callees, callers, compared, functions, lay, nameKey, nodeKey, nodeOf, sameTotal, type Tree, totals } from "./tree";
 
 // main -> a (5) -> b (3); main -> c (2) -> a (4) -> a (1)
 const tree: Tree = {
@@ -57,4 +57,16 @@ test("a comparison has the difference of each path, also of those on one side on
   assert.equal(laid.change![0], 9);
   assert.equal(change.get("d"), -6);
   for (let node = 1; node < laid.tree.parent.length; node++) assert.ok(laid.total[laid.tree.parent[node]!]! >= laid.total[node]!);
+});
+
+test("the key of a place finds it in another tree with other numbers", () => {
+  const other: Tree = { ...tree, names: ["c", "b", "a", "main", "all"], name: Uint32Array.of(4, 3, 2, 1, 0, 2, 2) };
+  for (let node = 0; node < tree.parent.length; node++) assert.equal(nodeOf(other, nodeKey(tree, node)), node);
+  assert.equal(nodeOf(tree, "gone"), 0);
+  assert.notEqual(nameKey("ab"), nameKey("ba"));
+});
+
+test("two trees of different length are compared by parts", () => {
+  const [before] = sameTotal(tree, { ...tree, own: tree.own.map((ns) => 2 * ns) });
+  assert.equal(totals(before.parent, before.own)[0], 30);
 });

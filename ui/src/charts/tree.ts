@@ -177,3 +177,36 @@ export function compared(before: Tree, after: Tree): Laid {
   width[0] = Math.max(width[0]!, sum[0]!);
   return lay(tree, fresh.map((value, i) => value - old[i]!), width);
 }
+
+// A short name for a name, and for the place of a node by the names above it: the same in any tree that
+// has it, so that an address can hold it.
+const SEED = 0x811c9dc5;
+function hashed(text: string, seed: number): number {
+  let hash = Math.imul(seed ^ 47, 0x01000193) >>> 0; // names that are split otherwise are others
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193) >>> 0;
+  return hash;
+}
+
+export const nameKey = (text: string): string => hashed(text, SEED).toString(36);
+
+export function nodeKey(tree: Tree, node: number): string {
+  const above: number[] = [];
+  for (let each = node; each !== 0; each = tree.parent[each]!) above.push(each);
+  return above.reverse().reduce((hash, each) => hashed(tree.names[tree.name[each]!]!, hash), SEED).toString(36);
+}
+
+export function nodeOf(tree: Tree, key: string): number {
+  const hashes = new Uint32Array(tree.parent.length).fill(SEED);
+  for (let node = 1; node < hashes.length; node++) {
+    hashes[node] = hashed(tree.names[tree.name[node]!]!, hashes[tree.parent[node]!]!);
+    if (hashes[node]!.toString(36) === key) return node;
+  }
+  return 0;
+}
+
+// Stretches of different length are compared by parts: the first is scaled to the time of the second.
+export function sameTotal(before: Tree, after: Tree): [Tree, Tree] {
+  const sum = (tree: Tree) => tree.own.reduce((total, ns) => total + ns, 0);
+  const factor = sum(before) ? sum(after) / sum(before) : 1;
+  return [{ ...before, own: before.own.map((ns) => ns * factor) }, after];
+}

@@ -456,6 +456,7 @@ export interface Question {
   ranks?: number[];
   seconds?: number;
   steps?: number;
+  detail?: unknown[];
 }
 
 export interface Rank {
@@ -609,6 +610,7 @@ export interface Trace {
 export interface TraceName {
   id: string;
   title: string;
+  taken_ns?: number;
 }
 
 export interface Waste {

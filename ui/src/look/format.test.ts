@@ -34,3 +34,9 @@ test("an address carries any name there and back", () => {
 test("times of the past are told as people do", () => {
   assert.equal(ago(0, 240e9), "4 min ago");
 });
+
+test("a kernel in an anonymous namespace has a name, and the functor that tells it apart", () => {
+  assert.equal(shortName("void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>(at::native::(anonymous namespace)::OpaqueType<2u>*)"), "CatArrayBatchedCopy<…>");
+  assert.equal(shortName("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> > >(at::TensorIteratorBase&)"), "elementwise_kernel<MulFunctor>");
+  assert.equal(shortName("void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>(int)"), "unrolled_elementwise_kernel<direct_copy_kernel_cuda>");
+});

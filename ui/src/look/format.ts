@@ -68,13 +68,13 @@ export function shortFile(file: string): string {
 
 // A C++ kernel name without what says nothing about it: return type, arguments, deep templates.
 export function shortName(name: string): string {
-  let text = name.startsWith("void ") ? name.slice(5) : name;
+  let text = (name.startsWith("void ") ? name.slice(5) : name).replaceAll("(anonymous namespace)::", "");
   const call = text.indexOf("(");
   if (call > 0 && text.includes("::")) text = text.slice(0, call);
   const template = text.indexOf("<");
   if (template > 0 && text.length > 48) {
-    const functor = /([A-Za-z]+(?:Functor|_kernel|Ops?))\b/.exec(text.slice(template));
+    const functor = /\b(?!gpu_kernel_impl|(?:[AB]?Unary|Binary)Functor\b)(\w+(?:Functor(?:_\w+)?|_kernel(?:_cuda|_impl)?|Ops?))\b/.exec(text.slice(template));
     text = text.slice(0, template) + (functor ? `<${functor[1]}>` : "<…>");
   }
-  return text.replace(/^(?:at::native::|at::cuda::|\(anonymous namespace\)::)+/, "");
+  return text.replace(/^(?:at::native::|at::cuda::)+/, "");
 }

@@ -52,7 +52,7 @@ function AllCaptures() {
   return (
     <>
       <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1></header>
-      <Ask only={only} rank={query["rank"] ?? ""} />
+      <Ask only={only} query={query} />
       {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="No capture yet" command={`pilotlight capture ${only || "JOB"} --steps 3 --ranks all`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
         : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} />{only && <a href={write(["captures"])}>of all jobs</a>}</div>
           <Table rows={shown} limit={100} label="captures" empty="No capture fits." columns={[
@@ -115,13 +115,14 @@ function OneCapture({ id }: { id: string }) {
   );
 }
 
-function Ask({ only, rank }: { only: string; rank: string }) {
+function Ask({ only, query }: { only: string; query: Record<string, string> }) {
   const source = useSource();
   const { value: jobs } = useData<JobRow[]>("v1/jobs?since=7d&limit=1000");
   const [job, setJob] = useState(only);
-  const [ranks, setRanks] = useState(rank);
+  const [ranks, setRanks] = useState(query["rank"] ?? "");
   const [seconds, setSeconds] = useState("30");
-  const [steps, setSteps] = useState("0");
+  const [steps, setSteps] = useState(["1", "3", "10"].find((value) => value === query["steps"]) ?? "0");
+  const [shapes, setShapes] = useState(query["shapes"] === "1");
   const [told, setTold] = useState("");
   const ask = async (event: Event) => {
     event.preventDefault();
@@ -129,7 +130,7 @@ function Ask({ only, rank }: { only: string; rank: string }) {
     if (wanted === null) { setTold("not taken: ranks are numbers, as in 0-3, 7"); return; }
     setTold("asking …");
     try {
-      const { data } = await source.post<{ data: { id: string } }>("v1/captures", { job, ranks: wanted, seconds: Number(seconds), steps: Number(steps) });
+      const { data } = await source.post<{ data: { id: string } }>("v1/captures", { job, ranks: wanted, seconds: Number(seconds), steps: Number(steps), detail: shapes ? ["shapes"] : [] });
       go(["captures", data.id]);
     } catch (error) { setTold(`not taken: ${(error as Error).message}`); }
   };
@@ -142,6 +143,7 @@ function Ask({ only, rank }: { only: string; rank: string }) {
       <Field label="ranks"><input value={ranks} size={10} placeholder="all" onInput={(event) => setRanks((event.target as HTMLInputElement).value)} /></Field>
       <Field label="the last"><select value={seconds} onChange={(event) => setSeconds((event.target as HTMLSelectElement).value)}>{["10", "30", "60", "120"].map((value) => <option value={value}>{value} s</option>)}</select></Field>
       <Field label="and trace"><select value={steps} onChange={(event) => setSteps((event.target as HTMLSelectElement).value)}><option value="0">no step</option>{["1", "3", "10"].map((value) => <option value={value}>the next {plural(Number(value), "step")}</option>)}</select></Field>
+      {steps !== "0" && <Field label="with shapes, for the roofline"><input type="checkbox" checked={shapes} onChange={(event) => setShapes((event.target as HTMLInputElement).checked)} /></Field>}
       <button type="submit" disabled={!job}>take a capture</button>
       <span class="quiet" aria-live="polite">{told}</span>
     </form>

@@ -1,8 +1,8 @@
 // Two jobs, or two stretches of one: what differs, and whether it is more than noise.
 import { useMemo, useState } from "preact/hooks";
 import { Flame } from "../charts/Flame";
-import { compared, type Tree } from "../charts/tree";
-import { change, useAddress, write } from "../data/address";
+import { compared, sameTotal } from "../charts/tree";
+import { change, parse, remember, useAddress, write } from "../data/address";
 import { useAnswer, useData } from "../data/load";
 import { stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
@@ -35,7 +35,7 @@ export function ComparePage() {
   if (failure) return <Failed failure={failure} />;
   if (!jobs) return <Waiting height={300} />;
   const side = (which: "before" | "after", job: string, span: string) => (
-    <div class="tools">
+    <div class="tools side">
       <Field label={which}><select value={job} onChange={(event) => change({ [which]: (event.target as HTMLSelectElement).value })}><option value="">choose a job …</option>{jobs.map((row) => <option value={row.job}>{row.job}</option>)}</select></Field>
       <Field label="in"><select value={span} onChange={(event) => change({ [`${which}_span`]: (event.target as HTMLSelectElement).value })}>{CHOSEN.test(span) && <option value={span}>{clock(spanOf(span, undefined).from)} to {clock(spanOf(span, undefined).to).slice(11)}</option>}{SPANS.map(([key, text]) => <option value={key}>{text}</option>)}</select></Field>
       {job && <a href={write(["job", job])}>to the job</a>}
@@ -50,15 +50,8 @@ export function ComparePage() {
   );
 }
 
-// Stretches of different length are compared by parts: the first is scaled to the time of the second.
-export function sameTotal(before: Tree, after: Tree): [Tree, Tree] {
-  const sum = (tree: Tree) => tree.own.reduce((total, ns) => total + ns, 0);
-  const factor = sum(before) ? sum(after) / sum(before) : 1;
-  return [{ ...before, own: before.own.map((ns) => ns * factor) }, after];
-}
-
 function Compared({ before, after, a, b, tools }: { before: string; after: string; a: { from: number; to: number }; b: { from: number; to: number }; tools: preact.ComponentChildren }) {
-  const [text, setText] = useState("");
+  const [text, setText] = useState(parse(location.hash).query["q"] ?? "");
   const path = `compare?before=${encodeURIComponent(before)}&before_from=${Math.round(a.from)}&before_to=${Math.round(a.to)}&after=${encodeURIComponent(after)}&after_from=${Math.round(b.from)}&after_to=${Math.round(b.to)}`;
   const { value: found, failure, again } = useAnswer<Comparison>(path);
   const stacks = (of: "stacks" | "device-stacks", job: string, span: { from: number; to: number }) => `v1/${of}?job=${encodeURIComponent(job)}&limit=5000&from_ns=${Math.round(span.from)}&to_ns=${Math.round(span.to) || "4611686018427387903"}`;
@@ -80,7 +73,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
         {rows("Kernels, a step and rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
         <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "", isText: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
       </div>}
-      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
+      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { useAnswer, useNews } from "../data/load";
 import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
 import { heatColour, isDark } from "../look/colours";
 import { ago, clock, count, duration, hours, share, signedShare, UNKNOWN } from "../look/format";
-import { Bar, Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { Bar, Empty, Failed, Field, Legend, Search, Table, Waiting } from "../parts/parts";
 import { storedPieces } from "../parts/time";
 
 const SORTS: Record<string, (job: FleetJob) => number> = {
@@ -44,6 +44,7 @@ export function FleetPage() {
             <span class="quiet" aria-live="polite">{count(jobs.length)} of {count(fleet.jobs.length)}</span>
           </div>
           <Jobs jobs={jobs} now={fleet.now_ns} since={since} />
+          <Together jobs={jobs} />
           <Machines nodes={fleet.nodes} />
         </>}
     </>
@@ -65,10 +66,18 @@ function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: stri
   ]} />;
 }
 
+// What the colours of the bars are, with the sum of what is shown.
+function Together({ jobs }: { jobs: FleetJob[] }) {
+  const parts: Record<string, number> = {};
+  for (const job of jobs) for (const [part, ns] of Object.entries(job.parts_ns)) parts[part] = (parts[part] ?? 0) + ns;
+  const pieces = storedPieces(parts);
+  return pieces.length ? <section class="together"><Legend pieces={pieces} /></section> : null;
+}
+
 export function Spark({ values }: { values: (number | null)[] }) {
   const known = values.filter((value): value is number => value !== null);
   if (known.length < 2) return <span class="quiet">–</span>;
-  const low = Math.min(...known) * 0.9, high = Math.max(...known);
+  const most = Math.max(...known), low = Math.min(...known) - 0.05 * most, high = most + 0.05 * most;
   const points = values.map((value, i) => (value === null ? null : `${(i / (values.length - 1)) * 96 + 2},${22 - ((value - low) / (high - low || 1)) * 18}`));
   let path = "";
   points.forEach((point, i) => { if (point) path += points[i - 1] ? `L${point}` : `M${point}h.1`; });
@@ -89,7 +98,7 @@ const COLOURINGS: Record<Colouring, { of(gpu: GpuNow, node: Node): number | null
 function Machines({ nodes }: { nodes: Node[] }) {
   const { query } = useAddress();
   const [by, setBy] = useState<Colouring>((query["colour"] as Colouring) in COLOURINGS ? (query["colour"] as Colouring) : "busy");
-  const [only, setOnly] = useState(false);
+  const [only, setOnly] = useState(query["only"] === "findings");
   const { of, low, high, text } = COLOURINGS[by];
   const dark = isDark();
   const shown = only ? nodes.filter((node) => node.open_findings > 0) : nodes;
@@ -98,7 +107,7 @@ function Machines({ nodes }: { nodes: Node[] }) {
     <section>
       <div class="tools"><h2>{count(nodes.length)} nodes</h2>
         <Field label="colour by"><select value={by} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Colouring; setBy(value); remember({ colour: value }); }}>{Object.keys(COLOURINGS).map((name) => <option value={name}>{name}</option>)}</select></Field>
-        <label class="field"><input type="checkbox" checked={only} onChange={(event) => setOnly((event.target as HTMLInputElement).checked)} /> only nodes with findings</label>
+        <label class="field"><input type="checkbox" checked={only} onChange={(event) => { const { checked } = event.target as HTMLInputElement; setOnly(checked); remember({ only: checked ? "findings" : null }); }} /> only nodes with findings</label>
         <span class="legend"><span><span class="swatch" style={{ background: `rgb(${heatColour(0.05, dark).join(",")})`, border: "1px solid var(--line)" }} />{text(low)}</span><span><span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />{text(high)}</span></span></div>
       <div class="map">{shown.slice(0, 512).map((node) => <div class="node"><span title={node.jobs.join(", ")}>{node.node}{node.state === "up" ? "" : " (silent)"}</span>
         <div class="gpus">{node.gpus.map((gpu) => {

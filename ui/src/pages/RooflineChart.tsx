@@ -3,7 +3,9 @@ import { useState } from "preact/hooks";
 import { LIMIT_COLOURS, Roof } from "../charts/Roof";
 import type { Roofline, RooflineRow } from "../data/types";
 import { count, duration, share, threeDigits } from "../look/format";
+import { remember, useAddress } from "../data/address";
 import { useAnswer } from "../data/load";
+import { nameKey } from "../charts/tree";
 import { Empty, Failed, Table, Waiting } from "../parts/parts";
 
 const ADVICE: Record<string, string> = {
@@ -15,7 +17,10 @@ const ADVICE: Record<string, string> = {
 const advice = (row: RooflineRow): string => ADVICE[row.limit] ?? row.reason;
 
 export function RooflineChart({ roofline }: { roofline: Roofline }) {
-  const [chosen, setChosen] = useState<RooflineRow | null>(null);
+  const { query } = useAddress();
+  const [given, setGiven] = useState<RooflineRow | null>(null);
+  const chosen = given ?? roofline.rows.find((row) => nameKey(`${row.operator} ${row.shapes}`) === query["operator"]) ?? null;
+  const setChosen = (row: RooflineRow | null) => { setGiven(row); if (row) remember({ operator: nameKey(`${row.operator} ${row.shapes}`) }); };
   const rows = roofline.rows.filter((row) => row.bytes > 0 && row.flops > 0 && row.total_ns > 0);
   if (!roofline.rows.length) return <Empty title="No operator with a cost model" command="torch.profiler.profile(record_shapes=True)">{roofline.missing || "The roofline needs the shapes of the operators' inputs."}</Empty>;
   const intensity = (row: RooflineRow) => row.flops / row.bytes;

@@ -1,6 +1,7 @@
 // Small parts that every page is made of.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { parse, remember } from "../data/address";
 import type { Failure } from "../data/source";
 import type { Cost, Finding, Parts } from "../data/types";
 import { duration, share, shortName, UNKNOWN } from "../look/format";
@@ -12,8 +13,12 @@ export interface Column<T> { title: string; cell(row: T): ComponentChildren; isT
 const LONG = 24;
 
 export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { title?: string; rows: T[]; columns: Column<T>[]; empty?: ComponentChildren; limit?: number; label?: string }) {
-  const [sorted, setSorted] = useState<{ column: number; down: boolean } | null>(null);
-  const [all, setAll] = useState(false);
+  // What a click changed is in the address, under the name of the table.
+  const place = `by-${(label ?? title ?? "table").toLowerCase().replace(/[^a-z]+/g, "-")}`;
+  const [, column = "", order = "", rest = ""] = /^(\d*)([ud]?)(a?)$/.exec(parse(location.hash).query[place] ?? "") ?? [];
+  const [sorted, setSorted] = useState<{ column: number; down: boolean } | null>(column ? { column: Number(column), down: order === "d" } : null);
+  const [all, setAll] = useState(rest === "a");
+  const keep = (now: typeof sorted, isAll: boolean) => { setSorted(now); setAll(isAll); remember({ [place]: `${now ? `${now.column}${now.down ? "d" : "u"}` : ""}${isAll ? "a" : ""}` }); };
   if (!rows.length) return empty === undefined ? null : <section>{title && <h2>{title}</h2>}<p class="empty">{empty}</p></section>;
   const key = sorted ? columns[sorted.column]?.sort : undefined;
   const ordered = key && sorted ? rows.slice().sort((a, b) => compare(key(a), key(b)) * (sorted.down ? -1 : 1)) : rows;
@@ -26,13 +31,13 @@ export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { t
           <thead><tr>{columns.map((column, i) => (
             <th scope="col" class={column.isText ? "text" : ""} aria-sort={sorted?.column === i ? (sorted.down ? "descending" : "ascending") : undefined}>
               {column.sort
-                ? <button type="button" class="plain" onClick={() => setSorted((old) => ({ column: i, down: old?.column === i ? !old.down : !column.isText }))}>{column.title}{sorted?.column === i ? (sorted.down ? " ↓" : " ↑") : ""}</button>
+                ? <button type="button" class="plain" onClick={() => keep({ column: i, down: sorted?.column === i ? !sorted.down : !column.isText }, all)}>{column.title}{sorted?.column === i ? (sorted.down ? " ↓" : " ↑") : ""}</button>
                 : column.title}
             </th>))}</tr></thead>
           <tbody>{shown.map((row) => <tr>{columns.map((column) => <td class={[column.isText && "text", column.isBrief && "brief", column.isName && "long-name"].filter(Boolean).join(" ")}>{column.cell(row)}</td>)}</tr>)}</tbody>
         </table>
       </div>
-      {rows.length > shown.length && <button type="button" onClick={() => setAll(true)}>show all {rows.length.toLocaleString("en")}</button>}
+      {rows.length > shown.length && <button type="button" onClick={() => keep(sorted, true)}>show all {rows.length.toLocaleString("en")}</button>}
     </section>
   );
 }

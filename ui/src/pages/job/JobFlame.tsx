@@ -1,14 +1,13 @@
 // Where a job spends its time, on the CPU and on the GPU, in one tree: Python stack, module, kernel.
 import { useMemo, useState } from "preact/hooks";
-import { Flame } from "../../charts/Flame";
-import { callees, callers, compared, functions, lay } from "../../charts/tree";
+import { compared, lay, sameTotal } from "../../charts/tree";
 import { change, remember, useAddress, write } from "../../data/address";
 import { useData } from "../../data/load";
 import { joined, PALETTE, PALETTE_WORDS, stackTree } from "../../data/stacks";
 import type { StackTime } from "../../data/types";
-import { duration, share, shortName } from "../../look/format";
-import { Empty, Failed, Field, Search, Table, Waiting } from "../../parts/parts";
-import { sameTotal } from "../Compare";
+import { share } from "../../look/format";
+import { FlameView } from "../../parts/FlameView";
+import { Empty, Failed, Field, Search, Waiting } from "../../parts/parts";
 import { before, type Part, spanOf, Zoomed } from "./part";
 
 const EARLIER = "before";
@@ -27,7 +26,6 @@ export function JobFlame({ job, range }: Part) {
   const rank = query["rank"] ?? "", against = query["against"] ?? "";
   const [weight, setWeight] = useState<Weight>((query["weight"] as Weight) || "both");
   const [text, setText] = useState(query["q"] ?? "");
-  const [name, setName] = useState<number | null>(null);
   const { value: stacks, device, failure } = useStacks(job.row.job, rank, spanOf(range), weight);
   // Against another rank in the same time, or against the time before on the same ranks.
   const isEarlier = against === EARLIER;
@@ -37,8 +35,6 @@ export function JobFlame({ job, range }: Part) {
     const tree = stackTree(stacks);
     return other.value ? compared(...sameTotal(stackTree(other.value), tree)) : lay(tree);
   }, [stacks, other.value]);
-  const sandwich = useMemo(() => (laid && name !== null && !laid.change ? { up: lay(callers(laid.tree, laid.total, name)), down: lay(callees(laid.tree, name)) } : null), [laid, name]);
-  const rows = useMemo(() => (laid && !laid.change ? functions(laid) : []), [laid]);
   const whole = laid?.total[0] ?? 0, known = device ? joined(device) : 0;
   const chosen = (key: string) => (event: Event) => change({ [key]: (event.target as HTMLSelectElement).value || null });
   return (
@@ -53,13 +49,7 @@ export function JobFlame({ job, range }: Part) {
       {failure ? <Failed failure={failure} /> : !laid ? <Waiting height={300} /> : whole === 0
         ? weight === "device" ? <Empty title="No GPU time in this time" command="pilotlight doctor">Kernels are recorded in processes that <code>pilotlight run</code> starts where the NVIDIA driver and CUPTI are; the doctor says what is missing on a node.</Empty>
           : <Empty title="No stack in this time" command="pilotlight run -- python train.py">Stacks come from the sampler that <code>pilotlight run</code> starts in each process; by rank they are kept for three days.</Empty>
-        : sandwich && name !== null
-          ? <div class="split"><div><h2>{shortName(laid.tree.names[name]!)} <button type="button" onClick={() => setName(null)}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={PALETTE} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={PALETTE} /></div></div>
-          : <Flame laid={laid} query={text} label="Flame graph" palette={PALETTE} {...(laid.change ? {} : { onPick: setName })} />}
-      {rows.length > 0 && <Table title="By name" rows={rows} limit={20} columns={[
-        { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${PALETTE[row.activity]})` }} /> <button type="button" class="plain" title={laid!.tree.names[row.name]} onClick={() => setName(row.name)}>{shortName(laid!.tree.names[row.name]!)}</button></>, sort: (row) => laid!.tree.names[row.name]! },
-        { title: "self", cell: (row) => duration(row.own), sort: (row) => row.own }, { title: "", cell: (row) => share(row.own / whole) },
-        { title: "total", cell: (row) => duration(row.total), sort: (row) => row.total }, { title: "", cell: (row) => share(row.total / whole) }]} />}
+        : <FlameView laid={laid} text={text} palette={PALETTE} limit={20} />}
     </section>
   );
 }

@@ -1,11 +1,12 @@
 // A running job under the roof of its GPUs: what counters measure, and what the names of kernels suggest.
 import { useMemo, useState } from "preact/hooks";
 import { LIMIT_COLOURS, rateText, Roof } from "../../charts/Roof";
-import { change, useAddress, write } from "../../data/address";
+import { change, remember, useAddress, write } from "../../data/address";
 import { useAnswer } from "../../data/load";
-import type { JobRoofline, RankPoint } from "../../data/types";
+import type { CaptureRow, JobRoofline, RankPoint, Roofline } from "../../data/types";
 import { ago, count, duration, plural, share, shortName, threeDigits } from "../../look/format";
-import { Bar, Failed, Field, Legend, Table, Waiting } from "../../parts/parts";
+import { Bar, Empty, Failed, Field, Legend, Table, Waiting } from "../../parts/parts";
+import { RooflineChart } from "../RooflineChart";
 import { type Part, spanOf, Zoomed } from "./part";
 
 const KIND_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", communication: "communication", "not known": "other" };
@@ -27,14 +28,14 @@ export function unlike(points: RankPoint[]): RankPoint[] {
 
 export function RunningRoof({ job, range, news }: Part) {
   const { query } = useAddress();
-  const [chosen, setChosen] = useState(0);
+  const [chosen, setChosen] = useState(-1);
   const gpu = query["gpu"] ?? "";
   const { value: found, failure, again } = useAnswer<JobRoofline>(`roofline?job=${encodeURIComponent(job.row.job)}${gpu ? `&gpu=${encodeURIComponent(gpu)}` : ""}&${spanOf(range)}`, news);
   const points = useMemo(() => unlike(found?.points ?? []), [found]);
   if (failure) return <Failed failure={failure} again={again} />;
   if (!found) return <Waiting height={420} />;
-  const told = points[Math.min(chosen, points.length - 1)] ?? null;
-  const capture = write(["captures"], { job: job.row.job });
+  const told = points[chosen] ?? points.find((point) => String(point.rank) === query["rank"]) ?? points[0] ?? null;
+  const choose = (point: number) => { setChosen(point); remember({ rank: points[point]?.rank }); };
   const kinds = Object.entries(found.kinds_ns).sort((a, b) => b[1] - a[1]).map(([limit, ns]) => ({ label: limit === "not known" ? limit : `${limit} as a rule`, ns, colour: KIND_COLOURS[limit] ?? "other" }));
   return (
     <section aria-label="roofline">
@@ -44,23 +45,39 @@ export function RunningRoof({ job, range, news }: Part) {
       {found.missing && <p class="partial">Not measured. {found.missing}</p>}
       <div class="split">
         <div>
-          {points.length > 0 && <><Roof peaks={found.peaks} label="GPUs of the job under their roof" chosen={told ? points.indexOf(told) : -1} onChoose={setChosen}
+          {points.length > 0 && <><Roof peaks={found.peaks} label="GPUs of the job under their roof" chosen={told ? points.indexOf(told) : -1} onChoose={choose}
             points={points.map((point) => ({ x: point.flops / Math.max(point.bytes, 1), y: point.flops, radius: 6, colour: LIMIT_COLOURS[point.limit] ?? "other", title: `rank ${point.rank}: ${pointText(point)}` }))} />
           <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}<span>a point a rank, from hardware counters</span></span>
           {told && <p class="readout" aria-live="polite"><b>rank {told.rank}</b> on {told.node}, gpu {told.gpu}<br />{pointText(told)}: {ADVICE[told.limit] ?? told.limit}.</p>}</>}
           {kinds.length > 0 && <><h3>What the kernels are, by their names</h3><Bar pieces={kinds} wide /><Legend pieces={kinds} /></>}
-          <p class="quiet">Windows carry names and times of kernels and no shapes, so how near a single one comes to the roof is not known of a running job. A trace with shapes tells it.</p>
-          <p class="links"><a class="button" href={capture}>take a capture with full traces</a>{found.captures.slice(0, 3).map((row) => <a class="button" href={write(["trace", row.id, "roofline"])}>roofline of the capture of {ago(row.requested_ns, job.now_ns)}</a>)}</p>
         </div>
         <div>
           {points.length > 0 && <Table title="Ranks, the least like the others first" label="ranks" rows={points} limit={16} columns={[
-            { title: "rank", cell: (row) => <button type="button" class="plain" onClick={() => setChosen(points.indexOf(row))}>{row.rank}</button>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
+            { title: "rank", cell: (row) => <button type="button" class="plain" onClick={() => choose(points.indexOf(row))}>{row.rank}</button>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
             { title: "tensor units", cell: (row) => share(row.tensor_ratio), sort: (row) => row.tensor_ratio }, { title: "memory", cell: (row) => share(row.memory_ratio), sort: (row) => row.memory_ratio }, { title: "bound by", isText: true, isBrief: true, cell: (row) => row.limit, sort: (row) => row.limit }]} />}
-          <Table title={`${plural(found.kernels.length, "kernel")} (low confidence: by name)`} label="kernels by kind" rows={found.kernels} limit={20} empty="No kernel was recorded in this time." columns={[
-            { title: "kernel", isText: true, isName: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category }, { title: "bound by", isText: true, isBrief: true, cell: (row) => row.limit, sort: (row) => row.limit },
-            { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "", cell: (row) => share(row.ratio) }]} />
         </div>
       </div>
+      <Operators job={job.row.job} captures={found.captures} gpu={gpu} now={job.now_ns} />
+      <Table title={`${plural(found.kernels.length, "kernel")} (low confidence: by name)`} label="kernels by kind" rows={found.kernels} limit={20} empty="No kernel was recorded in this time." columns={[
+            { title: "kernel", isText: true, isName: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category }, { title: "bound by", isText: true, isBrief: true, cell: (row) => row.limit, sort: (row) => row.limit },
+            { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "of all", cell: (row) => share(row.ratio) }]} />
+    </section>
+  );
+}
+
+// Operators are known where shapes were recorded: in the traces of a capture.
+function Operators({ job, captures, gpu, now }: { job: string; captures: CaptureRow[]; gpu: string; now: number }) {
+  const { query } = useAddress();
+  const chosen = captures.find((row) => row.id === query["capture"]) ?? captures[0];
+  const { value, failure } = useAnswer<Roofline>(chosen ? `traces/${chosen.id}/roofline${gpu ? `?gpu=${encodeURIComponent(gpu)}` : ""}` : null);
+  const take = <p class="links"><a class="button" href={write(["captures"], { job, steps: 3, shapes: 1 })}>trace 3 steps with shapes</a></p>;
+  if (!chosen) return <Empty title="Operators: not measured" command={`pilotlight capture ${job} --steps 3 --shapes --collector ADDRESS`}>What runs all the time carries names and times of kernels and no shapes of tensors, so it is not known how near a single operator comes to the roof. A capture of a few steps with shapes tells it. {take}</Empty>;
+  return (
+    <section aria-label="operators">
+      <div class="tools"><h2>Operators, from a capture</h2>
+        <Field label="capture"><select value={chosen.id} onChange={(event) => change({ capture: (event.target as HTMLSelectElement).value })}>{captures.map((row) => <option value={row.id}>{row.reason}, {ago(row.requested_ns, now)}</option>)}</select></Field>
+        <a href={write(["trace", chosen.id, "roofline"])}>open it</a></div>
+      {failure ? <><p class="quiet">Not measured: {failure.message}</p>{take}</> : value ? <RooflineChart roofline={value} /> : <Waiting height={200} label="reading the capture" />}
     </section>
   );
 }
