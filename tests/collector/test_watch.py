@@ -187,13 +187,17 @@ def test_a_person_asks_for_a_capture_and_it_is_on_record(
     collector, client = started
     agents = play(client, "", windows=3)
     until(lambda: collector.watcher.jobs())
-    asked = client.post("/v1/captures", json={"job": "job", "ranks": [0, 1]})
+    question = {"job": "job", "ranks": [0, 1], "steps": 2, "detail": ["shapes"]}
+    assert client.post("/v1/captures", json={**question, "detail": ["files"]}).status_code == 400
+    asked = client.post("/v1/captures", json=question)
     assert asked.status_code == 200 and asked.json()["data"]["ranks"] == [0, 1]
     again = client.post("/v1/captures", json={"job": "job"})
     assert again.status_code == 429 and "captured" in again.json()["error"]
     assert client.post("/v1/captures", json={"job": "other"}).status_code == 404
     ((who, action),) = collector.store.select("SELECT who, action FROM audit")
     assert (who, action) == ("this machine", "capture")
+    (request,) = client.get(f"/v1/requests?agent={agents[0].name}&wait=0").json()["requests"]
+    assert (request["steps"], request["detail"]) == (2, ["shapes"])
     refused = client.put(
         f"/v1/detail?capture={asked.json()['data']['id']}&agent={agents[0].name}&refused=no%20job"
     )
@@ -274,11 +278,14 @@ def test_open_findings_survive_a_restart_of_the_collector(tmp_path: Path) -> Non
     collector = Collector(place, CONFIG)
     with TestClient(make_app(collector)) as client:
         play(client, "throttle")
-        (before,) = until(lambda: findings(client))
+        until(lambda: findings(client))
     collector.close()
+    # On a busy machine there may be more than the one: that nodes have become silent.
+    before = {one.id for one in collector.watcher.open_findings()}
     again = Collector(place, CONFIG)
-    assert [one.id for one in again.watcher.open_findings()] == [before["id"]]
+    after = {one.id for one in again.watcher.open_findings()}
     again.close()
+    assert before and after == before
 
 
 def test_a_capture_that_a_stopped_collector_waited_for_is_given_up_by_the_next(

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pilotlight.agent.slice import copy_last
-from pilotlight.agent.tracing import add_traces
+from pilotlight.agent.tracing import DETAIL, add_traces
 from pilotlight.capture.agree import RankSteps
 from pilotlight.capture.request import MOST_STEPS
 from pilotlight.errors import PilotlightError
@@ -49,6 +49,7 @@ def bring(
         return
     steps = request.get("steps")
     job, ranks = str(request.get("job", "")), request.get("ranks")
+    detail = request.get("detail")
 
     def finish() -> None:
         traced: list[RankSteps] = []
@@ -56,7 +57,8 @@ def bring(
             wanted = [rank for rank in ranks if type(rank) is int]
             is_all = all(rank is None or rank in wanted for rank in here)
             only = () if is_all else wanted
-            traced = add_traces(place, job, only, steps, lambda p: requests.agree(capture, p))
+            more = [name for name in DETAIL if isinstance(detail, list) and name in detail]
+            traced = add_traces(place, job, only, steps, more, lambda p: requests.agree(capture, p))
         _send(place, capture, limit, requests, traced)
 
     _in_background(finish)

@@ -27,13 +27,18 @@ Agree = Callable[[Mapping[str, object]], Mapping[str, object] | None]
 """Gives the collector's decision on a proposal; None: it has none."""
 
 
+DETAIL = ("stacks", "shapes", "memory")
+"""What traces can hold besides, named as the options of `pilotlight capture`."""
+
+
 def add_traces(
-    place: Path, job: str, ranks: Sequence[int], steps: int, agree: Agree
+    place: Path, job: str, ranks: Sequence[int], steps: int, detail: Sequence[str], agree: Agree
 ) -> list[RankSteps]:
     """Puts traces of the next steps beside the recording, and says which steps they have. Reading
     traces takes memory that an agent must not. What went wrong is written beside them."""
     words = [sys.executable, "-m", "pilotlight", "capture", "--json", "--agree"]
     words += ["--steps", str(steps), "--timeout", str(_TRACE_S), "-o", str(place / TRACES)]
+    words += [f"--{name}" for name in detail]
     if ranks:
         words += ["--ranks", ",".join(map(str, ranks))]
     try:

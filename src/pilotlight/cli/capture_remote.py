@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilotlight.agent.tracing import TRACE_PROBLEM, TRACES
+from pilotlight.agent.tracing import DETAIL, TRACE_PROBLEM, TRACES
 from pilotlight.asking import Asking
 from pilotlight.errors import CollectorError, FormatError, PilotlightError
 from pilotlight.web.archive import unpack
@@ -30,6 +30,7 @@ def capture_by_collector(
     asking = Asking(args)
     question = {"job": args.target, "ranks": list(ranks), "seconds": seconds}
     question["steps"] = args.steps or 0
+    question["detail"] = [name for name in DETAIL if getattr(args, name)]
     asked = asking.post("/v1/captures", question)
     capture = _wait(asking, args.target, asked["id"], args.timeout)
     files = asking.get("/v1/captures/files", id=capture["id"])

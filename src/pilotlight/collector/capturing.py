@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -29,12 +29,14 @@ _LARGEST_NS = 1 << 62
 
 
 class Question(msgspec.Struct, frozen=True):
-    """No ranks: all of them. `steps` asks for a trace of that many steps besides."""
+    """No ranks: all of them. `steps` asks for a trace of that many steps besides, `detail` for what
+    else these shall hold."""
 
     job: Annotated[str, Meta(min_length=1, max_length=200)]
     ranks: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=100_000)] = []
     seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
     steps: Annotated[int, Meta(ge=0, le=1000)] = 0
+    detail: Annotated[list[Literal["stacks", "shapes", "memory"]], Meta(max_length=3)] = []
 
 
 async def ask(request: Request) -> Response:
@@ -56,7 +58,7 @@ def _ask(request: Request, question: Question) -> Response:
     )
     if not agents:
         return failure(NotFound(f"no running job {question.job} with such ranks"))
-    options = {"steps": question.steps} if question.steps else {}
+    options = {"steps": question.steps, "detail": question.detail} if question.steps else {}
     try:
         capture = collector.desk.ask(
             token.tenant,
