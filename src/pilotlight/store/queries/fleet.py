@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span, bounded
+from pilotlight.store.queries.reader import ONE_THREAD, PERIODS_NS, Reader, Span, bounded
 
 SHORT_NS = 3_600_000_000_000
 SILENT_NS = 60_000_000_000
@@ -55,7 +55,6 @@ class Machine:
     gpus: int
     jobs: tuple[str, ...]
     seen_ns: int
-    open_findings: int
 
 
 @dataclass(frozen=True)
@@ -172,6 +171,13 @@ def nodes(reader: Reader, span: Span) -> list[NodeRow]:
             since_ns=reader.now_ns - SILENT_NS,
         )
     }
+    findings = {
+        row[0]: int(row[1])
+        for row in reader.select(
+            "SELECT arrayJoin(nodes) AS node, count() FROM findings FINAL "
+            "WHERE tenant = {tenant:String} AND state = 'open' GROUP BY node"
+        )
+    }
     return [
         NodeRow(
             cluster=machine.cluster,
@@ -182,33 +188,29 @@ def nodes(reader: Reader, span: Span) -> list[NodeRow]:
             ranks=ranks.get(machine.node, 0),
             seen_ns=machine.seen_ns,
             counters=counters.get(machine.node, {}),
-            open_findings=machine.open_findings,
+            open_findings=findings.get(machine.node, 0),
         )
         for machine in machines(reader)
     ]
 
 
 def machines(reader: Reader) -> list[Machine]:
-    findings: dict[str, int] = dict(
-        reader.select(
-            "SELECT arrayJoin(nodes) AS node, count() FROM findings FINAL "
-            "WHERE tenant = {tenant:String} AND state = 'open' GROUP BY node"
-        )
+    """By node; of several agents on one the first by name says its cluster."""
+    found = reader.select(
+        "SELECT node, argMin(cluster, agent), max(seen_ns), max(length(gpus)), "
+        "groupUniqArrayArray(jobs) FROM agents FINAL WHERE tenant = {tenant:String} "
+        f"GROUP BY node ORDER BY node LIMIT 20000 {ONE_THREAD}"
     )
-    by_node: dict[str, list[AgentRow]] = {}
-    for agent in agents(reader, 20_000):
-        by_node.setdefault(agent.node, []).append(agent)
     return [
         Machine(
-            cluster=found[0].cluster,
+            cluster=cluster,
             node=node,
-            state="up" if any(one.state == "up" for one in found) else "silent",
-            gpus=max(len(one.gpus) for one in found),
-            jobs=tuple(sorted({name for one in found for name in one.jobs})),
-            seen_ns=max(one.seen_ns for one in found),
-            open_findings=int(findings.get(node, 0)),
+            state="up" if reader.now_ns - int(seen_ns) < SILENT_NS else "silent",
+            gpus=int(gpus),
+            jobs=tuple(sorted(jobs)),
+            seen_ns=int(seen_ns),
         )
-        for node, found in sorted(by_node.items())
+        for node, cluster, seen_ns, gpus, jobs in found
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilotlight.store.queries.reader import HOUR_NS, Reader, Span
+from pilotlight.store.queries.reader import HOUR_NS, ONE_THREAD, Reader, Span
 from pilotlight.store.store import Row
 
 SILENT_NS = 60_000_000_000
@@ -51,7 +51,8 @@ class Sums(Struct, frozen=True):
 
 
 # Of the newest attempt: whether it runs or failed on any node, and a node's exit that was no good.
-_JOBS = """
+_JOBS = (
+    """
 SELECT job, min(started_ns), max(jobs.updated_ns) AS latest, max(ended_ns), uniqExact(attempt),
   uniqExact(node), max(world_size), argMax((cluster, launcher, command), (attempt, updated_ns)),
   max((attempt, state = 'running')).2, max((attempt, state = 'failed')).2,
@@ -61,13 +62,16 @@ WHERE tenant = {tenant:String} AND updated_ns >= {from_ns:Int64}
   AND started_ns < {to_ns:Int64}
 GROUP BY job ORDER BY latest DESC LIMIT {limit:UInt32}
 """
+    + ONE_THREAD
+)
 
 _TOTALS = """
 SELECT job, sum(t.count), sum(t.total_ns), sum(t.compute_ns) FROM job_totals AS t
 WHERE tenant = {tenant:String} AND {of_jobs} GROUP BY job
 """
 
-_SIZES = """
+_SIZES = (
+    """
 SELECT job, max(ranks), sum(length) FROM (
   SELECT job, attempt, uniqExact(rank) AS ranks, sum(length) AS length FROM (
     SELECT job, attempt, rank,
@@ -76,6 +80,8 @@ SELECT job, max(ranks), sum(length) FROM (
     WHERE tenant = {tenant:String} AND {of_jobs} AND role IN ('rank', 'main')
     GROUP BY job, attempt, rank) GROUP BY job, attempt) GROUP BY job
 """
+    + ONE_THREAD
+)
 
 _FINDINGS = """
 SELECT job, count() FROM findings FINAL

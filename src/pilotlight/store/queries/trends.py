@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span
+from pilotlight.store.queries.reader import ONE_THREAD, PERIODS_NS, Reader, Span
 from pilotlight.store.schema import PARTS
 
 _PERIODS_NS = {"5m": PERIODS_NS["5m"], "1h": PERIODS_NS["1h"], "1d": 24 * PERIODS_NS["1h"]}
@@ -41,7 +41,7 @@ def trends(reader: Reader, span: Span, points: int) -> dict[str, Trend]:
         f"groupArray(s.count) AS counts, groupArray(s.total_ns) AS totals, {sums} "
         f"FROM job_steps_{period} AS s "
         "WHERE tenant = {tenant:String} AND s.time_ns >= {begin_ns:Int64} "
-        "AND s.time_ns < {to_ns:Int64} GROUP BY job",
+        "AND s.time_ns < {to_ns:Int64} GROUP BY job " + ONE_THREAD,
         begin_ns=begin_ns,
         width_ns=width_ns,
         to_ns=span.to_ns,
