@@ -3,6 +3,7 @@ on sending while it is looked at."""
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +11,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from pilotlight.agent.bringing import pack
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Config, Watch
+from pilotlight.simulate.fault import parse_fault
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
+from pilotlight.simulate.job import JobShape
+from pilotlight.simulate.run import simulate
 from pilotlight.store import queries
 from pilotlight.store.batch import Clock, decode
 from pilotlight.store.place import parse_place
 from pilotlight.store.queries import Reader
+from pilotlight.trace.kineto_writer import write_kineto
 
 MAIN = "llama-8b-sft"
 MINUTE_NS = 60_000_000_000
@@ -27,16 +33,19 @@ HOUR_NS = 60 * MINUTE_NS
 def filled_collector(folder: Path) -> Iterator[Collector]:
     collector = Collector(parse_place(str(folder)), Config(watch=Watch(every_s=2)))
     over = threading.Event()
+    threads: list[threading.Thread] = []
     try:
         agents = fill(collector, time.time_ns() // WINDOW_NS * WINDOW_NS)
-        sender = threading.Thread(target=_go_on, args=(collector, agents, over))
-        sender.start()
+        for work in (_go_on, _bring):
+            threads.append(threading.Thread(target=work, args=(collector, agents, over)))
+            threads[-1].start()
         # The last windows grew old meanwhile; the rule about silent nodes has to see new ones.
         _wait_until(lambda: not any("Nothing comes" in row.title for row in _open(collector)))
         yield collector
     finally:
         over.set()
-        sender.join(30)
+        for thread in threads:
+            thread.join(30)
         collector.close()
 
 
@@ -134,6 +143,24 @@ def _go_on(collector: Collector, agents: list[SimulatedAgent], over: threading.E
         for agent in agents:
             _submit(collector, agent, next_ns, "running")
         next_ns += WINDOW_NS
+
+
+def _bring(collector: Collector, agents: list[SimulatedAgent], over: threading.Event) -> None:
+    """Answers what captures ask for, with traces of a simulated job."""
+    shape = JobShape(ranks=8, steps=4, layers=4)
+    traces = simulate(shape, [parse_fault("storage:rank=5,x=1.4", shape)])
+    while not over.wait(1.0):
+        for agent in agents:
+            for request in collector.desk.pending("default", agent.name):
+                capture = str(request["capture"])
+                place, _ = collector.desk.place_for("default", capture, agent.name)
+                with tempfile.TemporaryDirectory() as folder:
+                    for rank in request["ranks"]:  # type: ignore[attr-defined]
+                        trace = replace(traces[rank % len(traces)], rank=rank)
+                        write_kineto(trace, Path(folder) / f"rank{rank}.json.gz")
+                    size = pack(Path(folder), place)
+                facts = {"file": place.name, "steps": []}
+                collector.desk.delivered(capture, agent.name, size, facts)
 
 
 def _open(collector: Collector) -> list[queries.FindingRow]:
