@@ -62,7 +62,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
       const y = row * ROW + 1;
       context.globalAlpha = node !== zoom && row < laid.depth[zoom]! ? 0.55 : matches && !isMatch ? 0.4 : 1;
       if (laid.change) {
-        const change = laid.change[node]!;
+        const change = changeOf(laid, node);
         context.fillStyle = colour("neutral");
         context.fillRect(x, y, Math.max(wide - 1, 0.6), ROW - 1);
         context.globalAlpha *= Math.min(1, 0.12 + 0.88 * Math.sqrt(Math.abs(change) / largest));
@@ -122,13 +122,19 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
       <p class="readout" aria-live="polite">
         <b>{tree.names[tree.name[shown]!]}</b> {tree.notes[tree.name[shown]!]}<br />
         {laid.change
-          ? <>now {unit(totalNow(laid, shown))}, {laid.change[shown]! >= 0 ? "+" : "−"}{unit(Math.abs(laid.change[shown]!))} ({signedShare(laid.change[shown]! / whole)} of the whole)</>
+          ? <>now {unit(totalNow(laid, shown))}, {changeOf(laid, shown) >= 0 ? "+" : "−"}{unit(Math.abs(changeOf(laid, shown)))} ({signedShare(changeOf(laid, shown) / whole)} of the whole)</>
           : <>total {unit(total[shown]!)} ({share(total[shown]! / whole)}), self {unit(tree.own[shown]!)} ({share(tree.own[shown]! / whole)})</>}
         {matches && <> · found in {matches.found ? `${share(matches.time / whole)} of the time` : "nothing"}</>}
         {onPick && shown !== 0 && <> · <button type="button" onClick={() => onPick(tree.name[shown]!)}>callers and callees</button></>}
       </p>
     </div>
   );
+}
+
+// What is left of scaling two trees to the same time is no change.
+function changeOf(laid: Laid, node: number): number {
+  const change = laid.change![node]!;
+  return Math.abs(change) > 1e-9 * laid.total[0]! ? change : 0;
 }
 
 function totalNow(laid: Laid, node: number): number {
