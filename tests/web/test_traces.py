@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from pathlib import Path
 
 import pyarrow as pa
@@ -109,7 +110,12 @@ def test_two_runs_are_served_beside_each_other(
     for name, trace in (("today", traces[0]), ("yesterday", traces[1])):
         write_kineto(trace, tmp_path / f"{name}.json")
     shown: list[Library] = []
-    monkeypatch.setattr(viewer, "serve_library", lambda library, bound: shown.append(library))
+
+    def serve(library: Library, bound: socket.socket) -> None:
+        bound.close()
+        shown.append(library)
+
+    monkeypatch.setattr(viewer, "serve_library", serve)
     words = ["analyze", str(tmp_path / "today.json"), "--against", str(tmp_path / "yesterday.json")]
     assert main(words) == 2
     assert main([*words, "--serve"]) == 0
