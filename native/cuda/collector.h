@@ -161,6 +161,7 @@ class Collector {
   uint64_t exhausted_before_ = 0;
   uint64_t steps_before_ = 0;
   uint32_t on_windows_ = 0;
+  uint32_t seconds_ = 0;
   uint64_t random_ = 1;
   uint64_t shown_[33] = {};
   double told_[3] = {-1, -1, -1};  // tier; time with records, with launches

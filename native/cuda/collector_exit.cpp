@@ -17,9 +17,6 @@ constexpr timespec kNap = {0, 500000};
 // No record of any version is longer.
 constexpr size_t kMostRecordBytes = 256;
 
-constexpr char kCutBuffers[] = "gpu/cut_buffers";
-constexpr char kZeroTimes[] = "gpu/zero_timestamps";
-constexpr char kUnknownRecords[] = "gpu/unknown_records";
 constexpr char kLostAtExit[] = "gpu/lost_at_exit";
 constexpr char kBuffersLeft[] = "gpu/buffers_left";
 constexpr char kExitUnsure[] = "gpu/exit_unsure";
@@ -28,8 +25,8 @@ constexpr char kExitUnsure[] = "gpu/exit_unsure";
 
 void Collector::prepare_exit() noexcept {
   // While there is room for names.
-  for (const char* name :
-       {kCutBuffers, kZeroTimes, kUnknownRecords, kLostAtExit, kBuffersLeft, kExitUnsure}) {
+  for (const DecodeCounter& one : kDecodeCounters) api_->string(one.name, strlen(one.name));
+  for (const char* name : {kLostAtExit, kBuffersLeft, kExitUnsure}) {
     api_->string(name, strlen(name));
   }
 }
@@ -89,22 +86,13 @@ void Collector::tell_exit() noexcept {
   uint64_t left = left_at_exit();
   // All that says of a record that it is not in the recording: what was last said of it may have
   // found the ring full.
-  const DecodeCounts& decoded = decoder_.counts();
-  struct {
-    const char* name;
-    uint64_t value;
-  } const all[] = {{"gpu/records", decoded.records},
-                   {"gpu/lost_by_cupti", decoded.cupti_lost},
-                   {"gpu/lost_ring_full", decoded.ring_full},
-                   {kCutBuffers, decoded.cut_buffers},
-                   {kZeroTimes, decoded.zero_times},
-                   {kUnknownRecords, decoded.unknown},
-                   {kLostAtExit, left},
-                   {kBuffersLeft, pool_.out()},
-                   {kExitUnsure, unsure ? 1u : 0u}};
-  for (const auto& one : all) {
-    if (one.value != 0) count(one.name, static_cast<double>(one.value));
-  }
+  auto tell = [this](const char* name, uint64_t value) {
+    if (value != 0) count(name, static_cast<double>(value));
+  };
+  for (const DecodeCounter& one : kDecodeCounters) tell(one.name, decoder_.counts().*one.count);
+  tell(kLostAtExit, left);
+  tell(kBuffersLeft, pool_.out());
+  tell(kExitUnsure, unsure ? 1 : 0);
 }
 
 }  // namespace pilotlight::cupti

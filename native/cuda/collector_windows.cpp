@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "cuda/collector.h"
 #include "cuda/neighbours.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kRetryNs = 2 * kSecondNs;
 constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
+constexpr uint32_t kTellAgainSeconds = 10;
 constexpr uint32_t kMaxSteps = 512;  // looked at in a window
 
 constexpr Kind kRecords[] = {kConcurrentKernel, kMemcpy,  kMemcpyPeer, kMemset,
@@ -325,20 +327,10 @@ void Collector::second(int64_t now_ns) noexcept {
   RangeCounts range = range_.counts();
   Result pc_refused = pc_.refused(), pm_refused = pm_.refused(), range_refused = range_.refused();
   pthread_mutex_unlock(&lock_);
-  const DecodeCounts& decoded = decoder_.counts();
   struct {
     const char* name;
     uint64_t value;
-  } const all[] = {{"gpu/records", decoded.records},
-                   {"gpu/record_bytes", decoded.bytes},
-                   {"gpu/lost_by_cupti", decoded.cupti_lost},
-                   {"gpu/lost_ring_full", decoded.ring_full},
-                   {"gpu/cut_buffers", decoded.cut_buffers},
-                   {"gpu/zero_timestamps", decoded.zero_times},
-                   {"gpu/out_of_order", decoded.out_of_order},
-                   {"gpu/unknown_records", decoded.unknown},
-                   {"gpu/without_launch", decoded.without_origin},
-                   {"gpu/names_shared", names_.shared()},
+  } const all[] = {{"gpu/names_shared", names_.shared()},
                    {"gpu/nodes_lost", nodes_.lost()},
                    {"gpu/no_buffer_left", pool_.exhausted()},
                    {"gpu/clock_jumps", clock_.jumps()},
@@ -359,12 +351,16 @@ void Collector::second(int64_t now_ns) noexcept {
                    {"gpu/range_unnamed", range.unnamed},
                    {"gpu/range_contexts_out", range.contexts_out},
                    {"gpu/range_refused", static_cast<uint64_t>(range_refused)}};
-  static_assert(sizeof(all) / sizeof(all[0]) <= sizeof(shown_) / sizeof(shown_[0]));
-  uint32_t i = 0;
-  for (const auto& one : all) {
-    if (one.value != shown_[i]) count(one.name, static_cast<double>(one.value));
-    shown_[i++] = one.value;
-  }
+  static_assert(std::size(all) + std::size(kDecodeCounters) <= sizeof(shown_) / sizeof(shown_[0]));
+  uint64_t* shown = shown_;
+  auto show = [&](const char* name, uint64_t value) {
+    if (value != *shown) count(name, static_cast<double>(value));
+    *shown++ = value;
+  };
+  for (const auto& one : kDecodeCounters) show(one.name, decoder_.counts().*one.count);
+  for (const auto& one : all) show(one.name, one.value);
+  // What was last told may have found the ring full.
+  if (++seconds_ % kTellAgainSeconds == 0) std::fill(std::begin(told_), std::end(told_), -1);
 }
 
 }  // namespace pilotlight::cupti

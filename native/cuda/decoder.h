@@ -28,6 +28,23 @@ struct DecodeCounts {
   Count cut_buffers;     // whose rest CUPTI could not read
 };
 
+// As they are called in counters.
+struct DecodeCounter {
+  const char* name;
+  Count DecodeCounts::* count;
+};
+inline constexpr DecodeCounter kDecodeCounters[] = {
+    {"gpu/records", &DecodeCounts::records},
+    {"gpu/record_bytes", &DecodeCounts::bytes},
+    {"gpu/lost_by_cupti", &DecodeCounts::cupti_lost},
+    {"gpu/lost_ring_full", &DecodeCounts::ring_full},
+    {"gpu/cut_buffers", &DecodeCounts::cut_buffers},
+    {"gpu/zero_timestamps", &DecodeCounts::zero_times},
+    {"gpu/out_of_order", &DecodeCounts::out_of_order},
+    {"gpu/unknown_records", &DecodeCounts::unknown},
+    {"gpu/without_launch", &DecodeCounts::without_origin},
+};
+
 class Decoder {
  public:
   Decoder(Library* library, GpuClock* clock, KernelNames* names, LaunchTable* launches,
