@@ -12,6 +12,7 @@ from pilotlight.report.report import report_of
 KEYS = {
     *("report_version", "headline", "job", "node", "state", "command", "exit_code", "signal"),
     *("created_ns", "duration_ns", "processes", "steps", "functions_of_threads", "functions"),
+    "functions_without",
     *("phases", "frameworks"),
     *(
         "threads",

@@ -135,12 +135,16 @@ def _thread_numbers(
     return tuple(numbers), np.array(number_of, np.int64)[position]
 
 
-def function_times(flame: Flame, threads: frozenset[str]) -> tuple[FunctionTime, ...]:
+def function_times(
+    flame: Flame, threads: frozenset[str], without: frozenset[int] = frozenset()
+) -> tuple[FunctionTime, ...]:
     """The functions with the most time in threads of these names, of their own and in all."""
     size = len(flame.functions)
     entry_function = flame.function_of[flame.entry_node]
     numbers = [number for number, name in enumerate(flame.threads) if name in threads]
-    chosen_entries = np.isin(flame.entry_thread, numbers)
+    chosen_entries = np.isin(flame.entry_thread, numbers) & ~np.isin(
+        flame.entry_process, list(without)
+    )
     named = chosen_entries & (flame.entry_node > 0)
     self_ns = np.bincount(entry_function[named], flame.entry_ns[named], size)
     is_running = named & (flame.entry_state == State.RUNNING)

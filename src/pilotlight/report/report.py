@@ -29,6 +29,7 @@ from pilotlight.report.threads import (
     process_times,
     telling_threads,
     thread_times,
+    waiting_launchers,
 )
 
 
@@ -69,6 +70,7 @@ class Report:
     frameworks: Frameworks
     functions: tuple[FunctionTime, ...]
     functions_of_threads: tuple[str, ...]
+    functions_without: tuple[int, ...]
     threads: tuple[ThreadTimes, ...]
     ranges: tuple[RangeTimes, ...]
     garbage: tuple[GarbageTimes, ...]
@@ -96,7 +98,9 @@ def report_of(recording: Recording) -> Report:
     threads = thread_times(recording)
     steps = tuple(summarize_steps(mine, recording, coverage) for mine in rows)
     scope = telling_threads(threads, len(steps)) or frozenset(flame.threads)
-    functions = function_times(flame, scope)
+    ranks = {one.start.process for one in recording.processes if one.rank is not None}
+    launchers = waiting_launchers(threads, frozenset({one.process for one in steps} | ranks))
+    functions = function_times(flame, scope, launchers)
     ranges = range_times(recording, coverage)
     garbage = garbage_times(recording, coverage)
     # Those of the GPU's provider are told with its work.
@@ -113,6 +117,7 @@ def report_of(recording: Recording) -> Report:
         frameworks=frameworks_of(recording),
         functions=functions,
         functions_of_threads=tuple(sorted(scope)),
+        functions_without=tuple(sorted(launchers)),
         threads=threads,
         ranges=ranges,
         garbage=garbage,

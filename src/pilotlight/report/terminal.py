@@ -171,6 +171,10 @@ def _print_functions(report: Report, console: Console) -> None:
             short_file(function.file),
         )
     _print_table(console, table, len(report.functions) - min(len(by_self), _ROWS))
+    if report.functions_without:
+        labels = [report.label(process) for process in report.functions_without[:3]]
+        more = "…" if len(report.functions_without) > 3 else ""
+        console.print(Text(f"without {', '.join(labels)}{more}, which only waits", style="dim"))
 
 
 def short_file(file: str) -> str:

@@ -14,6 +14,7 @@ from pilotlight.report.coverage import Coverage
 OWN_THREAD = "pilotlight"
 _WAITING_RATIO = 0.25
 _BUSY_RATIO = 0.1
+_LAUNCHER_RATIO = 0.1
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,22 @@ def telling_threads(threads: tuple[ThreadTimes, ...], ranks_with_steps: int) -> 
     if most_ns <= 2 * running_ns:
         return names
     return frozenset(row.name for row in rows if row.times.running_ns >= _BUSY_RATIO * most_ns)
+
+
+def waiting_launchers(threads: tuple[ThreadTimes, ...], workers: frozenset[int]) -> frozenset[int]:
+    """Processes whose main thread only waits while others work: they say nothing of the job.
+
+    `workers` are those that have a rank or steps; a rank that waits says a lot.
+    """
+    running = {
+        row.process: row.times.running_ns / row.times.total_ns
+        for row in threads
+        if row.is_main and row.times.total_ns
+    }
+    if not workers and max(running.values(), default=0.0) <= _WAITING_RATIO:
+        return frozenset()
+    waiting = {process for process, ratio in running.items() if ratio <= _LAUNCHER_RATIO}
+    return frozenset(waiting - workers)
 
 
 def process_times(recording: Recording, coverage: Coverage) -> dict[int, StateTimes]:
