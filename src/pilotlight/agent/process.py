@@ -76,8 +76,11 @@ class Process:
             return False
         if not isinstance(facts, dict) or facts == self.identity:
             return False
-        # Job, rank and place were settled when it said hello.
-        self.identity = {**self.identity, "facts": facts.get("facts", {})}
+        # Job and place were settled when it said hello; a rank may get its number later.
+        learnt = ["facts"]
+        if self.identity.get("rank") is None and type(facts.get("rank")) is int:
+            learnt += ["rank", "world_size", "role"]
+        self.identity = {**self.identity, **{key: facts.get(key) for key in learnt}}
         return not first or bool(self.identity["facts"])
 
     @property

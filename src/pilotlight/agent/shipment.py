@@ -160,8 +160,8 @@ class JobShipment:
             one = self.processes.get(process.index)
             if one is None:
                 one = self.processes[process.index] = ProcessShipment(process)
-                self.has_ranks = self.has_ranks or isinstance(process.identity.get("rank"), int)
             one.add(handed)
+            self.has_ranks = self.has_ranks or isinstance(process.identity.get("rank"), int)
             sums = {
                 name: table
                 for name, table in handed.windows.items()

@@ -48,6 +48,14 @@ def _second() -> None:
         call()
 
 
+def number_rank(rank: int, world_size: int) -> None:
+    """The framework has joined its ranks; what a launcher said in the environment stays."""
+    if _identity is None or _identity.rank is not None:
+        return
+    _identity.rank, _identity.world_size, _identity.role = rank, world_size, "rank"
+    tell()
+
+
 def tell() -> None:
     """What adapters know goes into the identity, where the agent reads it."""
     from pilotlight.probe.identity import to_json

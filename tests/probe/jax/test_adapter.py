@@ -66,6 +66,14 @@ def test_functions_made_by_pmap_by_options_and_ahead_of_time_make_steps(tmp_path
     assert sorted(of_threads.values()) == [11 - 1, 21 - 2, 31 - 2]
 
 
+def test_the_processes_of_jax_distributed_are_ranks(tmp_path: Path) -> None:
+    processes = run_target(tmp_path, "jax_ranks.py").processes
+    joined = [process for process in processes if process.rank is not None]
+    assert sorted(process.rank for process in joined if process.rank is not None) == [0, 1]
+    assert {process.start.identity["world_size"] for process in joined} == {2}
+    assert {process.start.identity["role"] for process in joined} == {"rank"}
+
+
 def test_compilations_are_spans_with_the_name_of_the_function(recorded: Recording) -> None:
     compiled = _spans(recorded, SpanKind.COMPILE)
     assert compiled.count("compile jit(train_step)") >= 2

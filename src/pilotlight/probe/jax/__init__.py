@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def install(adapter: Adapter, jax: Any) -> None:
-    from pilotlight.probe.jax import compilation, facts, memory, steps, transfers
+    from pilotlight.probe.jax import compilation, facts, memory, ranks, steps, transfers
     from pilotlight.probe.parts import install_parts
 
-    install_parts(adapter, jax, (steps, compilation, transfers, memory, facts))
+    install_parts(adapter, jax, (steps, compilation, transfers, memory, ranks, facts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pilotlight.probe.adapters import each_second, tell
+from pilotlight.probe.adapters import each_second, number_rank, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def install(adapter: Adapter, torch: Any) -> None:
 
     def look() -> None:
         found = settings(torch)
+        if "world_size" in found:
+            number_rank(torch.distributed.get_rank(), torch.distributed.get_world_size())
         if found != known:
             known.update(found)
             adapter.facts.update(found)
