@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "probe/rhythm.h"
+#include "ring/ring.h"
 
 namespace pilotlight {
 
@@ -55,6 +56,10 @@ struct ThreadPhases {
 };
 
 ThreadPhases& thread_phases() noexcept;
+
+// A begin or an end.
+void write_span_at(RingWriter* ring, RecordType type, uint32_t name, uint8_t kind,
+                   uint64_t ticks) noexcept;
 
 // False if the phase goes on already: then there is nothing to leave.
 bool enter_phase(Phase phase) noexcept;

@@ -22,8 +22,11 @@ constexpr int64_t kListenNs = 50'000'000;
 constexpr int64_t kMaxPeriodNs = kSecondNs;
 // At most this often the interpreter is asked for the names of new threads.
 constexpr int64_t kAskNs = kSecondNs / 10;
-// Of one core, for the probe's own thread. Above it the period grows, well below it shrinks back.
-constexpr double kCpuCeilingRatio = 0.01;
+// Of one core, for the probe's own thread: the default set may take a hundredth of a job, and what
+// adapters put around calls takes its part. Above it the period grows, below kCalm of it it shrinks
+// back by as much.
+constexpr double kCpuCeilingRatio = 0.004;
+constexpr double kCalm = 0.8;
 
 uint32_t current_tid() noexcept { return static_cast<uint32_t>(syscall(SYS_gettid)); }
 
@@ -330,8 +333,9 @@ void Probe::second(int64_t now_ns) noexcept {
     if (share > kCpuCeilingRatio) {
       double longer = static_cast<double>(period) * std::min(share / kCpuCeilingRatio, 4.0);
       period = std::min(static_cast<int64_t>(longer), kMaxPeriodNs);
-    } else if (share < kCpuCeilingRatio / 2 && period > nominal_period_ns_) {
-      period = std::max(period * 4 / 5, nominal_period_ns_);
+    } else if (share < kCpuCeilingRatio * kCalm && period > nominal_period_ns_) {
+      auto shorter = static_cast<int64_t>(static_cast<double>(period) * kCalm);
+      period = std::max(shorter, nominal_period_ns_);
     }
     period_ns_.store(period, std::memory_order_relaxed);
   }

@@ -63,10 +63,7 @@ inline bool swallow(Wrapped* wrapped) noexcept {
 
 inline void write_span(RecordType type, uint32_t name, uint8_t kind) noexcept {
   RingWriter* ring = python_ring();
-  if (ring == nullptr) return;
-  RecordHeader header = {};
-  header.flags = kind;
-  ring->write(type, name, header);
+  if (ring != nullptr) write_span_at(ring, type, name, kind, ticks_of(ring->clock()));
 }
 
 inline bool checked(PyObject* const* args, Py_ssize_t count, Py_ssize_t wanted, const char* usage) {

@@ -60,7 +60,7 @@ def installed(python: str, folder: Path) -> str:
     build = folder / "build"
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
+        "CMAKE_CXX_FLAGS_RELEASE": "-O0 -DNDEBUG",
         "Python_EXECUTABLE": python,
         "SKBUILD_PLATLIB_DIR": f"{folder}/platlib",
         "nanobind_ROOT": nanobind_folder(),
