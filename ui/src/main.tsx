@@ -38,9 +38,12 @@ function Routed({ path }: { path: string[] }) {
 
 const PAGES: [string, string][] = [["", "fleet"], ["compare", "compare"], ["captures", "captures"], ["agents", "agents"]];
 
-// What the server is: a collector has a fleet, `analyze --serve` has traces only.
-async function kindOfServer(): Promise<"collector" | "viewer" | "locked"> {
-  if (file) return "viewer";
+// What the server is: a collector has a fleet, `analyze --serve` has traces only. The page itself tells, so that its
+// first question need not wait; whether it may ask at all is asked beside it.
+type Kind = "collector" | "viewer" | "locked" | null;
+const told = (document.getElementById("page")?.dataset["kind"] ?? null) as Kind;
+
+async function kindOfServer(): Promise<Kind> {
   const response = await fetch("api/about", { credentials: "same-origin" });
   if (response.status === 401 || response.status === 403) return "locked";
   return ((await response.json()) as About).kind === "collector" ? "collector" : "viewer";
@@ -49,9 +52,9 @@ async function kindOfServer(): Promise<"collector" | "viewer" | "locked"> {
 function Page() {
   const { path } = useAddress();
   const [keys, setKeys] = useState(false);
-  const [kind, setKind] = useState<"collector" | "viewer" | "locked" | null>(file ? "viewer" : null);
+  const [kind, setKind] = useState<Kind>(file ? "viewer" : told);
   const look = () => { kindOfServer().then(setKind, () => setKind("viewer")); };
-  useEffect(() => { if (kind === null) look(); }, []);
+  useEffect(() => { if (!file) look(); }, []);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;

@@ -14,7 +14,7 @@ from pilotlight.web.traces import trace_routes
 
 def mounted_routes() -> list[BaseRoute]:
     return [
-        *page_routes(),
+        *page_routes("collector"),
         about_route("collector"),
         *trace_routes(captured_library, captured_names),
         *question_routes(),

@@ -40,13 +40,20 @@ def about_route(kind: str) -> Route:
     return Route("/api/about", answer, methods=["GET"])
 
 
-def page_routes() -> list[Route]:
-    """The page at / and its two files beside it."""
-    return [_file_route(name) for name in _NAMES]
+def page_routes(kind: str) -> list[Route]:
+    """The page at / and its two files beside it; the page knows of which kind its server is."""
+    told = f'<div id="page" data-kind="{kind}">'.encode()
+    return [
+        _file_route(name, _file(name).replace(b'<div id="page">', told, name == "index.html"))
+        for name in _NAMES
+    ]
 
 
-def _file_route(name: str) -> Route:
-    data = (files("pilotlight.web") / "page" / name).read_bytes()
+def _file(name: str) -> bytes:
+    return (files("pilotlight.web") / "page" / name).read_bytes()
+
+
+def _file_route(name: str, data: bytes) -> Route:
     tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
     small = gzip.compress(data, 9, mtime=0)
     kind = _KINDS["." + name.rsplit(".", 1)[1]]

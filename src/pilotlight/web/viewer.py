@@ -21,7 +21,7 @@ def viewer_app(library: Library) -> ASGIApp:
     """Answers to names of this machine only: no other site can point a name of its own here."""
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"])
     traces = trace_routes(lambda request: library, lambda request: library.names())
-    routes = [*page_routes(), about_route("viewer"), *traces]
+    routes = [*page_routes("viewer"), about_route("viewer"), *traces]
     return Guarded(Starlette(routes=routes, middleware=[hosts]))
 
 

@@ -3,7 +3,7 @@ import type { Peak } from "../data/types";
 import { threeDigits } from "../look/format";
 
 const WIDTH = 760, HEIGHT = 440, LEFT = 112, BOTTOM = 48, TOP = 14, RIGHT = 24, LETTERS = 15;
-export const LIMIT_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", latency: "communication" };
+export const LIMIT_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", latency: "communication", launch: "host" };
 
 export interface RoofPoint { x: number; y: number; radius: number; colour: string; title: string }
 

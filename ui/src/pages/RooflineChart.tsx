@@ -12,6 +12,7 @@ const ADVICE: Record<string, string> = {
   compute: "near what the arithmetic units can do: a smaller type or fewer operations are what is left",
   memory: "bound by memory: fuse it with its neighbours, or move fewer bytes",
   latency: "neither unit is busy: larger batches, fewer and larger kernels, CUDA graphs",
+  launch: "over before the host has launched the next: CUDA graphs, torch.compile, larger batches",
 };
 
 const advice = (row: RooflineRow): string => ADVICE[row.limit] ?? row.reason;
