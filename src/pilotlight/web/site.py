@@ -43,10 +43,7 @@ def about_route(kind: str) -> Route:
 def page_routes(kind: str) -> list[Route]:
     """The page at / and its two files beside it; the page knows of which kind its server is."""
     told = f'<div id="page" data-kind="{kind}">'.encode()
-    return [
-        _file_route(name, _file(name).replace(b'<div id="page">', told, name == "index.html"))
-        for name in _NAMES
-    ]
+    return [_file_route(name, _file(name).replace(b'<div id="page">', told)) for name in _NAMES]
 
 
 def _file(name: str) -> bytes:
