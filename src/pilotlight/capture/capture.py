@@ -221,8 +221,8 @@ class NodeCapture:
             target.fail("it has not asked for traces so far; if it has just begun, try again")
         elif has_torch:
             target.fail(
-                "it has torch but does not ask for traces: KINETO_USE_DAEMON was not set when it"
-                " started; start it with `pilotlight run`"
+                f"its torch ({target.facts['torch']}) does not ask for traces: start it with"
+                " `pilotlight run`, with torch 2.10 or newer (before, asking may abort the process)"
             )
         elif self._node.reaches(target.pid):
             target.fail("neither torch nor jax is loaded in it yet")

@@ -16,7 +16,6 @@ NAME = "dynolog"
 ABSTRACT_ADDRESS = f"\0{NAME}\0"
 _CLIENT_PREFIX = "dynoconfigclient"
 _UUID_LENGTH = 36
-_ERRORS = "4"
 # sun_path with its closing zero, as the clients check it.
 _LONGEST_ADDRESS_BYTES = 106
 LONGEST_FOLDER_BYTES = _LONGEST_ADDRESS_BYTES - len(f"/{_CLIENT_PREFIX}") - _UUID_LENGTH
@@ -88,18 +87,12 @@ class FolderEndpoint:
 
 
 def kineto_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What makes the processes of a job ask this folder for traces; nothing if the user has set up
-    another daemon for them."""
+    """What makes the probes of a job let torch ask this folder for traces; nothing if the user has
+    set up another daemon for them."""
     is_theirs = "KINETO_USE_DAEMON" in environment or "KINETO_IPC_SOCKET_DIR" in environment
     if is_theirs or len(os.fsencode(folder)) > LONGEST_FOLDER_BYTES:
         return {}
-    # With a daemon it would write a line into the job's output for everything it does.
-    level = environment.get("KINETO_LOG_LEVEL", _ERRORS)
-    return {
-        "KINETO_USE_DAEMON": "1",
-        "KINETO_IPC_SOCKET_DIR": str(folder),
-        "KINETO_LOG_LEVEL": level,
-    }
+    return {"PILOTLIGHT_KINETO_DIR": str(folder)}
 
 
 def open_abstract() -> socket.socket:

@@ -8,6 +8,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
     from threading import Thread
     from types import ModuleType
 
@@ -80,10 +81,20 @@ def _hook() -> None:
 
     for framework in _FRAMEWORKS:
         watch.when_imported(framework, _imported)
+    watch.before_import("torch", _before_torch)
     watch.when_imported("threading", _name_threads)
     gc.callbacks.append(_probe.gc_callback)
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _before_torch(spec: "ModuleSpec") -> None:
+    try:
+        from pilotlight.probe.tracing import before_torch
+
+        before_torch(spec)
+    except Exception as error:
+        leave_reason(f"{type(error).__name__}: {error}")
 
 
 def _imported(framework: "ModuleType") -> None:

@@ -17,6 +17,11 @@ class ImportWatch:
 
     def __init__(self) -> None:
         self._wanted: dict[str, list[Imported]] = {}
+        self._before: dict[str, Callable[[ModuleSpec], object]] = {}
+
+    def before_import(self, name: str, call: "Callable[[ModuleSpec], object]") -> None:
+        """Calls just before it is loaded, if somebody also waits for it to be imported."""
+        self._before[name] = call
 
     def when_imported(self, name: str, call: "Imported") -> None:
         """Calls at once if it is there already, and again whenever it is loaded anew."""
@@ -31,6 +36,7 @@ class ImportWatch:
 
     def stop(self) -> None:
         self._wanted.clear()
+        self._before.clear()
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
@@ -57,6 +63,8 @@ class ImportWatch:
         def exec_module(module: "ModuleType") -> None:
             # As it was, before the framework or anybody else looks at it.
             del loader.exec_module
+            if spec.name in self._before:
+                self._before[spec.name](spec)
             load(module)
             for call in self._wanted.get(spec.name, ()):
                 call(module)
