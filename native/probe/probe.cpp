@@ -141,6 +141,7 @@ void Probe::after_fork_in_child() noexcept {
   probe.started_.store(false, std::memory_order_relaxed);
   probe.own_stack_state_.store(0, std::memory_order_relaxed);
   probe.sampling_ = false;
+  probe.sampler_.names().forget();
   probe.link_.forget();
   probe.window_.forget();
   probe.segment_.forget();

@@ -31,6 +31,13 @@ class ThreadNames {
     return entry >> 32 == tid ? static_cast<uint32_t>(entry) : 0;
   }
 
+  // In a forked child: the names are of the parent's arena.
+  void forget() noexcept {
+    for (auto& place : places_) place.store(0, std::memory_order_relaxed);
+    newest_.store(0, std::memory_order_relaxed);
+    count_.store(0, std::memory_order_relaxed);
+  }
+
   static constexpr uint32_t kFoldedBytes = 64;
   // What is defined stays, and a server may give each of a million threads a name of its own: after
   // some names their numbers are left out, and after as many again all are one.

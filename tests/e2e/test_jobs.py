@@ -127,6 +127,31 @@ def test_a_thread_for_each_request_does_not_fill_the_arena_with_names(
     assert "worker #" in done.recording.thread_names.values()
 
 
+def test_names_of_threads_are_bounded_in_a_forked_server_too(job: RunJob, program: Program) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "import os, threading, time, pilotlight\n"
+            "for i in range(5000):\n"
+            "    with pilotlight.annotate(f'range {i}'): pass\n"
+            "def start(work, **how):\n"
+            "    thread = threading.Thread(target=work, **how)\n"
+            "    thread.start()\n"
+            "    thread.join()\n"
+            "start(int, name='beyond all names that the child will have')\n"
+            "def work():\n"
+            "    end = time.monotonic() + 0.5\n"
+            "    while time.monotonic() < end: sum(range(1000))\n"
+            "child = os.fork()\n"
+            "if child: os.waitpid(child, 0)\n"
+            "else:\n"
+            "    for _ in range(1500): start(int)\n"
+            "    start(work, name='worker 12')\n"
+        ),
+    )
+    assert "worker #" in done.recording.thread_names.values()
+
+
 def test_garbage_collections_are_recorded(job: RunJob, program: Program) -> None:
     done = job(PYTHON, program("import gc\nfor _ in range(7): gc.collect()\n"))
     spans = done.recording.detail("spans")

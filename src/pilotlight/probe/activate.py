@@ -124,7 +124,10 @@ def _name_threads(threading: "ModuleType") -> None:
 
     def _set_native_id(self: "Thread") -> None:
         begin(self)
-        name_thread(self.native_id, self._name)  # type: ignore[attr-defined]
+        try:
+            name_thread(self.native_id, self._name)  # type: ignore[attr-defined]
+        except Exception:
+            return  # what a subclass makes of its name must not keep its thread from running
 
     thread._set_native_id = _set_native_id
 
