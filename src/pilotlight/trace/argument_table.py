@@ -6,12 +6,13 @@ from array import array
 
 import numpy as np
 
-from pilotlight.trace.kineto import ARGUMENTS, TEXT
+from pilotlight.trace.kineto import ARGUMENTS, REAL, TEXT
 from pilotlight.trace.span_table import Interned
 from pilotlight.trace.trace import Argument
 
 MAX_TEXTS = 1_000_000
 OVERFLOW_TEXT = "(more than fit)"
+_MOST = 1 << 63
 
 
 class ArgumentTable:
@@ -22,15 +23,23 @@ class ArgumentTable:
         self._columns: dict[str, tuple[array[int], array[int] | array[float]]] = {}
 
     def add(self, row: int, key: str, value: int | float | str) -> None:
-        is_text = ARGUMENTS.get(key) == TEXT
-        if key not in ARGUMENTS or isinstance(value, str) != is_text:
+        """A value of another kind than Kineto's is not what the name means: it is left out."""
+        kind = ARGUMENTS.get(key)
+        kept = self._number(kind, value)
+        if kind is None or kept is None:
             return
-        code = "d" if isinstance(value, float) else "q"
+        code = "d" if kind == REAL else "q"
         rows, values = self._columns.setdefault(key, (array("I"), array(code)))
-        if values.typecode != code:
-            return
         rows.append(row)
-        values.append(self._texts[value] if is_text else value)  # type: ignore[arg-type]
+        values.append(kept)  # type: ignore[arg-type]
+
+    def _number(self, kind: int | None, value: int | float | str) -> int | float | None:
+        if isinstance(value, str):
+            return self._texts[value] if kind == TEXT else None
+        if kind == REAL:
+            return float(value)
+        is_whole = isinstance(value, int) or value.is_integer()
+        return int(value) if kind != TEXT and is_whole and abs(value) < _MOST else None
 
     def arguments(self) -> dict[str, Argument]:
         texts = tuple(self._texts)
