@@ -51,7 +51,7 @@ def test_an_sqlite_file_of_another_tool_is_refused(tmp_path: Path) -> None:
 
 def test_an_export_without_events_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.sqlite", "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER)")
-    with pytest.raises(FormatError, match="without any event"):
+    with pytest.raises(FormatError, match="without an event"):
         read_sqlite(path)
 
 
@@ -112,3 +112,10 @@ def test_any_columns_with_any_values_are_read_or_refused(
     assert 0 < spans <= nsys_tables.SPANS
     for trace in traces:
         assert (trace.spans.duration_ns >= 0).all()
+
+
+def test_an_export_of_a_program_without_a_gpu_is_told_from_other_tools(tmp_path: Path) -> None:
+    tables = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "SCHED_EVENTS")
+    path = make(tmp_path / "a.sqlite", *(f"CREATE TABLE {name} (id INTEGER)" for name in tables))
+    with pytest.raises(FormatError, match="--trace=cuda,nvtx"):
+        read_sqlite(path)

@@ -98,3 +98,10 @@ def test_the_devices_of_a_rank_are_labels_of_its_process_and_read_back(tmp_path:
     protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     packets = protos.Trace.FromString((tmp_path / "a.pftrace").read_bytes()).packet
     assert packets[0].track_descriptor.process.process_labels == ["NVIDIA H100 80GB HBM3"]
+
+
+def test_the_size_of_the_world_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.pftrace"
+    write_perfetto([replace(trace_of([(1, 2)]), rank=3, world_size=8, devices=("H100",))], path)
+    (back,) = read_file(path).traces
+    assert (back.rank, back.world_size, back.devices) == (3, 8, ("H100",))

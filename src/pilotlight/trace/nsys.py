@@ -30,12 +30,14 @@ _NVTX = "NVTX_EVENTS"
 _NVTX_RANGES = (59, 60)
 _SIDES = tuple(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ")
 _TABLES = (_KERNEL, _GRAPH, _MEMCPY, _RUNTIME, _NVTX)
+# What every export has, of a program without a GPU too.
+_ALWAYS = frozenset({"StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME"})
 
 Process = Callable[[Any], ProcessTable]
 
 
 def is_nsys(database: Database) -> bool:
-    return any(table in database.tables for table in _TABLES)
+    return database.tables >= _ALWAYS or any(table in database.tables for table in _TABLES)
 
 
 def read_nsys(database: Database, source: str) -> tuple[Trace, ...]:
@@ -54,7 +56,10 @@ def read_nsys(database: Database, source: str) -> tuple[Trace, ...]:
     _host_spans(database, strings, process)
     found = in_order(tables)
     if not found:
-        raise FormatError(f"{source}: an Nsight Systems export without any event")
+        raise FormatError(
+            f"{source}: an Nsight Systems export without an event of CUDA or NVTX: record with"
+            " --trace=cuda,nvtx"
+        )
     gpus = dict(enumerate(str(row[0]) for row in database.rows("TARGET_INFO_GPU", ("name",))))
     return tuple(table.finish("nsys", gpus) for table in found)
 

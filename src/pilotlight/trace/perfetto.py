@@ -258,7 +258,7 @@ class _Build:
             source=self.source,
             format="perfetto",
             rank=rank,
-            world_size=None,
+            world_size=self.tracks.world_size(rank),
             devices=self.tracks.labels(rank),
             names=names,
             lanes=lanes,

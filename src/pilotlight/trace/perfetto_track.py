@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pilotlight.trace.protobuf import fields, signed, text
 from pilotlight.trace.trace import NONE
 
-_RANK = re.compile(r"rank (\d{1,6})$")
+# As we write them: `rank 3`, or `rank 3 of 8` where the size of the world is known.
+_RANK = re.compile(r"rank (\d{1,6})(?: of (\d{1,7}))?$")
 _MOST_LEVELS = 64
 _MOST_LABELS = 64
 
@@ -80,16 +82,27 @@ class Tracks:
 
     def labels(self, rank: int) -> tuple[str, ...]:
         """Of the process that is this rank: its devices, as we write them."""
-        for process, name in self._names_of_processes.items():
-            if name == f"rank {rank}":
+        for process, match in self._processes_of_ranks():
+            if int(match.group(1)) == rank:
                 return tuple(self._labels[process])
         return ()
+
+    def world_size(self, rank: int) -> int | None:
+        for _, match in self._processes_of_ranks():
+            if int(match.group(1)) == rank and match.group(2):
+                return int(match.group(2)) or None
+        return None
 
     def counted(self, identity: int, value: float) -> tuple[str, float]:
         """Name and value of a counter after this event."""
         track = self._tracks.get(identity, _Track())
         track.total = track.total + value if track.is_incremental else value
         return track.name, track.total * track.unit
+
+    def _processes_of_ranks(self) -> Iterator[tuple[str, re.Match[str]]]:
+        for process, name in self._names_of_processes.items():
+            if match := _RANK.match(name):
+                yield process, match
 
     def _process(self, identity: int) -> str:
         for _ in range(_MOST_LEVELS):

@@ -43,7 +43,8 @@ def write_perfetto(traces: Sequence[Trace], path: Path) -> None:
 def _packets(trace: Trace, sequence: int) -> Iterator[bytes]:
     tag = integer(_SEQUENCE, sequence)
     base = sequence << 32
-    process = integer(1, 1_000_000 + trace.rank) + message(6, f"rank {trace.rank}".encode())
+    title = f"rank {trace.rank}" + (f" of {trace.world_size}" if trace.world_size else "")
+    process = integer(1, 1_000_000 + trace.rank) + message(6, title.encode())
     for device in trace.devices:
         process += message(_LABEL, device.encode("utf-8", "replace"))
     descriptor = integer(_UUID, base) + message(_PROCESS, process)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pilotlight.errors import FormatError
 from pilotlight.trace.block import GZIP_MAGIC, BlockFile, Source, Truncated, ahead, expanded
+from pilotlight.trace.device_lanes import by_device
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.trace import Trace
@@ -146,7 +147,7 @@ def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
 
 def _traces_of(blocks: Iterator[bytes], first: bytes, name: str) -> tuple[Trace, ...]:
     if _JSON.match(first):
-        return (read_kineto(blocks, name),)
+        return by_device(read_kineto(blocks, name))
     from pilotlight.trace.ncu import looks_like_ncu, read_ncu
     from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
 
@@ -154,7 +155,7 @@ def _traces_of(blocks: Iterator[bytes], first: bytes, name: str) -> tuple[Trace,
         return read_perfetto(blocks, name)
     if name.endswith(NCU_SUFFIX) or looks_like_ncu(first[:4096]):
         return (read_ncu(blocks, name),)
-    return (read_kineto(blocks, name),)
+    return by_device(read_kineto(blocks, name))
 
 
 def _noting_cuts(blocks: Iterator[bytes], name: str, cuts: list[Problem]) -> Iterator[bytes]:

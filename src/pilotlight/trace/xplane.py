@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pilotlight.errors import FormatError
+from pilotlight.trace.device_lanes import device_kind, host_kind, is_stream
 from pilotlight.trace.protobuf import fields, signed, text
 from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
@@ -18,9 +20,6 @@ MAX_BYTES = 2 << 30
 MOST_NS = 1 << 62
 
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d+)")
-_STREAM = re.compile(r"^Stream #|^XLA Ops$|^XLA Async Ops$", re.IGNORECASE)
-_COPY = re.compile(r"^Mem(?:cpy|set)|^copy-(?:start|done)", re.IGNORECASE)
-_LAUNCH = re.compile(r"Launch|Memcpy|Memset|Synchronize|^cu[A-Z]|^cuda[A-Z]|^hip[A-Z]")
 _CORRELATION = "correlation_id"
 _STEP = "step_num"  # of jax.profiler.StepTraceAnnotation
 
@@ -132,12 +131,12 @@ def _add(
     steps = []
     for line in plane.lines:
         thread, begin_ns, events = _line(line)
-        is_stream = bool(_STREAM.search(thread))
+        told = _kind_of(thread, on_device)
         for event in events:
             metadata, offset_ps, duration_ps, stats = _event(event)
             name = plane.events.get(metadata, "(unnamed)")
             correlation = max((stats[key] for key in correlation_ids & stats.keys()), default=NONE)
-            kind = _device_kind(name, is_stream) if on_device else _host_kind(name)
+            kind = told(name)
             start_ns = begin_ns + offset_ps // 1000
             duration_ns = duration_ps // 1000
             number = max((stats[key] for key in step_ids & stats.keys()), default=NONE)
@@ -146,6 +145,13 @@ def _add(
                 kind = kind if on_device else Kind.ANNOTATION
             table.add(start_ns, duration_ns, kind, name, (process, thread), correlation)
     return steps
+
+
+def _kind_of(thread: str, on_device: bool) -> Callable[[str], Kind]:
+    """What the spans of a line are, by their names."""
+    if not on_device:
+        return host_kind
+    return device_kind if is_stream(thread) else lambda name: Kind.DEVICE_ANNOTATION
 
 
 def _line(line: memoryview) -> tuple[str, int, list[memoryview]]:
@@ -190,20 +196,6 @@ def _stat(stat: memoryview) -> tuple[int, int]:
             elif number in (3, 4):
                 value = signed(part)
     return identity, value
-
-
-def _device_kind(name: str, is_stream: bool) -> Kind:
-    if not is_stream:
-        return Kind.DEVICE_ANNOTATION
-    if _COPY.search(name):
-        return Kind.MEMSET if name.lower().startswith("memset") else Kind.MEMCPY
-    return Kind.KERNEL
-
-
-def _host_kind(name: str) -> Kind:
-    if name.startswith("$"):  # $file.py:12 function
-        return Kind.PYTHON
-    return Kind.RUNTIME if _LAUNCH.search(name) else Kind.OPERATOR
 
 
 def _message(value: int | memoryview) -> memoryview:

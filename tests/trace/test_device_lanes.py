@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilotlight.trace.trace import Kind, Trace
+from pilotlight.trace.trace_file import read_file
+
+
+def named(kind: str, pid: int, name: str, tid: int = 0) -> dict[str, Any]:
+    return {"ph": "M", "name": f"{kind}_name", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def span(pid: int, tid: int, name: str, start: float = 1, duration: float = 2) -> dict[str, Any]:
+    return {"ph": "X", "pid": pid, "tid": tid, "name": name, "ts": start, "dur": duration}
+
+
+def read(folder: Path, events: list[dict[str, Any]]) -> tuple[Trace, ...]:
+    path = folder / "host.trace.json"
+    path.write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}))
+    return read_file(path).traces
+
+
+def kinds(trace: Trace) -> dict[str, Kind]:
+    rows = zip(trace.spans.name.tolist(), trace.spans.kind.tolist(), strict=True)
+    return {trace.names[name]: Kind(kind) for name, kind in rows}
+
+
+def jax_device(pid: int, number: int) -> list[dict[str, Any]]:
+    """As xprof writes them: no categories."""
+    return [
+        named("process", pid, f"/device:GPU:{number}"),
+        named("thread", pid, "Stream #14(Compute,MemcpyD2D)", 14),
+        named("thread", pid, "XLA Modules", 2),
+        span(pid, 14, f"loop_add_fusion_{number}"),
+        span(pid, 14, "MemcpyD2D", 4),
+        span(pid, 2, "jit_step"),
+    ]
+
+
+HOST = [
+    named("process", 701, "/host:CPU"),
+    span(701, 9, "PjitFunction(step)"),
+    span(701, 9, "cuLaunchKernel"),
+]
+
+
+def test_kernels_of_jax_are_known_by_their_stream(tmp_path: Path) -> None:
+    (trace,) = read(tmp_path, [*HOST, *jax_device(1, 0)])
+    assert kinds(trace) == {
+        "PjitFunction(step)": Kind.OPERATOR,
+        "cuLaunchKernel": Kind.RUNTIME,
+        "loop_add_fusion_0": Kind.KERNEL,
+        "MemcpyD2D": Kind.MEMCPY,
+        "jit_step": Kind.DEVICE_ANNOTATION,
+    }
+
+
+def test_each_of_several_devices_is_a_rank_with_the_host(tmp_path: Path) -> None:
+    traces = read(tmp_path, [*HOST, *jax_device(1, 0), *jax_device(2, 3)])
+    assert [trace.rank for trace in traces] == [0, 3]
+    for trace in traces:
+        of_kernels = [name for name, kind in kinds(trace).items() if kind == Kind.KERNEL]
+        assert of_kernels == [f"loop_add_fusion_{trace.rank}"]
+        assert "PjitFunction(step)" in kinds(trace)
+
+
+@pytest.mark.parametrize("process", ["GPU2", "GPU 2"])
+def test_queues_of_rocm_tools_have_no_name(tmp_path: Path, process: str) -> None:
+    events = [named("process", 2, process), span(2, 0, "Cijk_Ailk"), span(2, 1, "CopyHostToDevice")]
+    (trace,) = read(tmp_path, [*events, span(77, 77, "hipMemcpy")])
+    assert kinds(trace) == {
+        "Cijk_Ailk": Kind.KERNEL,
+        "CopyHostToDevice": Kind.MEMCPY,
+        "hipMemcpy": Kind.RUNTIME,
+    }
+
+
+def test_categories_are_believed_before_names_of_processes(tmp_path: Path) -> None:
+    kernel = {**span(0, 7, "gemm"), "cat": "kernel"}
+    (trace,) = read(tmp_path, [named("process", 0, "GPU 0"), kernel, span(0, 7, "note")])
+    assert kinds(trace) == {"gemm": Kind.KERNEL, "note": Kind.OTHER}
