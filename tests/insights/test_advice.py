@@ -30,3 +30,12 @@ def test_advice_is_that_of_the_framework(script: Any, form: str, name: str, word
     first = diagnose(job_of([trace])).findings[0]
     assert first.rule == "A01"
     assert word in first.fix
+
+
+def test_a_program_without_a_framework_is_not_told_of_one(script: Any) -> None:
+    story = script()
+    for _ in range(250):
+        story.launch("elementwise", 3, cost=20)
+    first = diagnose(job_of([story.trace()])).findings[0]
+    assert first.rule == "A01"
+    assert "torch" not in first.fix

@@ -237,6 +237,14 @@ def test_exposed_communication_is_found(script: Any) -> None:
     assert "A25" in rules
 
 
+def test_one_rank_alone_cannot_tell_waiting_from_transfer(script: Any) -> None:
+    traces = ranks(script, [600, 602, 598, 601], transfer_us=400)
+    (alone,) = verdict("A25", traces[0]).findings
+    assert alone.confidence == "medium"
+    assert any("only one rank was traced" in text for text in alone.evidence)
+    assert {one.confidence for one in verdict("A25", *traces).findings} == {"high"}
+
+
 def test_a_host_that_waits_for_other_ranks_exposes_communication(script: Any) -> None:
     """A step is 912 µs, 300 of them waiting. The steady three end with their last kernel: two waits
     in 2436 µs."""
@@ -332,3 +340,10 @@ def test_launched_work_that_starts_late_is_found(script: Any) -> None:
     (finding,) = verdict("A02q", late.trace()).findings
     assert 0.25 < finding.gain_high_ratio < 0.35
     assert not verdict("A02q", prompt.trace()).findings
+
+
+def test_work_that_waits_for_another_stream_says_so(script: Any) -> None:
+    story = script().launch("gemm", 100).host("cudaStreamWaitEvent", 2, "cuda_runtime")
+    story.device_us += 500
+    (finding,) = verdict("A02q", story.launch("gemm", 100).trace()).findings
+    assert any("cudaStreamWaitEvent" in text for text in finding.evidence)

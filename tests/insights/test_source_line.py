@@ -66,3 +66,12 @@ def test_a_kernel_without_its_launch_call_has_no_line(script: Any) -> None:
     story, span = story_of(script, "model/block.py(42): forward")
     story.events = [e for e in story.events if e["ts"] != 100]
     assert line(story, span) == ""
+
+
+def test_a_pause_comes_from_the_function_that_takes_most_of_it(script: Any) -> None:
+    story = script().launch("gemm", 10)
+    story.span("python_function", "/app/train.py(10): main", 0, 1000)
+    story.span("python_function", "/app/log.py(3): short", 100, 50)
+    story.span("python_function", "/app/data.py(7): decode", 200, 700)
+    (view,) = job_of([story.trace()]).ranks
+    assert line_of(view, SpanReference(0, "gap", 100, 900_000)) == "/app/data.py:7 decode"

@@ -67,3 +67,43 @@ def test_a_level_that_rose_is_found_with_what_grew(script: Any) -> None:
 
 def test_compute_that_grew_is_a_larger_batch(script: Any) -> None:
     assert is_silent("A34", level(script, 1000, 1300, 0))
+
+
+def capture(story: Any) -> None:
+    """Launches that only fill a graph leave no kernel."""
+    story.host("cudaStreamBeginCapture", 10, "cuda_runtime")
+    for _ in range(20):
+        story.host("cudaLaunchKernel", 100, "cuda_runtime")
+    story.host("cudaStreamEndCapture", 10, "cuda_runtime")
+    story.host("cudaGraphInstantiate", 80, "cuda_runtime")
+
+
+def test_the_capture_of_graphs_is_told_as_a_start(script: Any) -> None:
+    story = script().launch("gemm_tensorop", 100)
+    capture(story)
+    finding = only("A06", story.launch("gemm_tensorop", 100).trace())
+    assert "graphs are captured" in finding.title
+    assert "trace later steps" in finding.fix
+    assert (finding.gain_low_ratio, finding.confidence) == (0.0, "low")
+
+
+def test_graphs_that_are_captured_in_later_steps_are_a_fault(script: Any) -> None:
+    story = script()
+    for step in range(8):
+
+        def body(step: int = step) -> None:
+            if step in (4, 5):
+                capture(story)
+            story.launch("gemm_tensorop", 1000).synchronize()
+
+        story.step(body)
+    finding = only("A06", story.trace())
+    assert finding.title == "Graphs are captured"
+    assert "steps 4, 5" in " ".join(finding.evidence)
+    assert finding.gain_low_ratio > 0.2
+
+
+def test_a_capture_without_an_end_takes_no_time(script: Any) -> None:
+    story = script().launch("gemm_tensorop", 100)
+    story.host("cudaStreamBeginCapture", 10, "cuda_runtime").host("rest", 500)
+    assert not verdict("A06", story.launch("gemm_tensorop", 100).trace()).findings

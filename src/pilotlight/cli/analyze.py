@@ -7,6 +7,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli import terminal
@@ -287,6 +288,8 @@ def _print_breakdown(found: Analysis, console: Console) -> None:
         console.print(f"... and {len(found.job.ranks) - SHOWN_RANKS} ranks more (--json)")
     steps = found.job.step_count
     if steps:
-        console.print(step_line(steps, found.job.step_ns))
+        idle = fmean(view.all_idle_ratio for view in found.job.ranks)
+        line = step_line(steps, found.job.step_ns)
+        console.print(f"{line}; the device idles {100 * idle:.1f} % of the step")
     _print_kinds(found, console)
     _print_lines(found, console)

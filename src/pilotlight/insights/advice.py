@@ -10,7 +10,7 @@ from pilotlight.insights.job import Job
 from pilotlight.trace.trace import Trace
 
 _JAX_NAMES = ("PjitFunction", "PjRt", "jax.")
-_OF_CUDA = "CUDA_LAUNCH_BLOCKING"  # advice that holds whatever the framework
+_TORCH_NAMES = ("aten::", "c10d::", "ProfilerStep", "nn.Module:", "autograd::", "torch")
 _JAX_FIXES = {
     "A01": "jax.jit around the whole step, lax.scan over steps or layers, command buffers"
     " (--xla_gpu_enable_command_buffer), larger micro-batches",
@@ -31,14 +31,40 @@ _JAX_FIXES = {
 }
 
 
+# Of programs that use neither.
+_PLAIN_FIXES = {
+    "A01": "CUDA or HIP graphs, kernels that do more, several streams",
+    "A02": "less work of the host between launches, launches from another thread, graphs",
+    "A03": "wait for events instead of the whole device, fewer blocking copies, pinned memory",
+    "A11": "page-locked memory (cudaMallocHost) and asynchronous copies on a stream of their own;"
+    " keep the data on the device",
+    "A13": "one kernel for them: keep values in registers between the operations",
+    "A14": "matrix products on tensor cores (cuBLAS or hipBLASLt with TF32, FP16 or BF16)",
+    "A18": "a fused attention kernel (FlashAttention, cuDNN, composable kernels)",
+    "A35": "allocate once, or cudaMallocAsync with a pool that keeps its memory",
+}
+
+
 def in_words_of(job: Job, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings with advice for the framework that the job runs."""
-    if not any(map(is_jax, job.traces)):
-        return tuple(findings)
+    if any(map(is_jax, job.traces)):
+        words = _JAX_FIXES
+    elif any(map(is_torch, job.traces)):
+        words = {}
+    else:
+        words = _PLAIN_FIXES
     return tuple(
-        replace(one, fix=one.fix if _OF_CUDA in one.fix else _JAX_FIXES.get(one.rule, one.fix))
+        one if _holds_anywhere(one.fix) else replace(one, fix=words.get(one.rule, one.fix))
         for one in findings
     )
+
+
+def _holds_anywhere(fix: str) -> bool:
+    return "CUDA_LAUNCH_BLOCKING" in fix or "trace later steps" in fix
+
+
+def is_torch(trace: Trace) -> bool:
+    return any(name.startswith(_TORCH_NAMES) or "at::native::" in name for name in trace.names)
 
 
 def is_jax(trace: Trace) -> bool:

@@ -16,6 +16,7 @@ from pilotlight.insights import (
     health,
     host,
     idle,
+    late_host,
     links,
     overlap,
     serving,
@@ -44,7 +45,7 @@ _SLOW_RANK = ("A02", "A25", "A26")
 
 RULES: tuple[Rule, ...] = (
     Rule("A01", "launch", host.launch_bound, explains=("A02", "A13", "A19")),
-    Rule("A02", "host", host.host_bound),
+    Rule("A02", "host", late_host.host_bound),
     Rule("A02q", "queued", idle.queued_work),
     Rule("A03", "sync", host.sync_points),
     Rule("A04", "gc", host.garbage_collection, explains=("A25", "A29", "A07")),

@@ -41,6 +41,8 @@ def exposed_communication(job: Job) -> Verdict:
         overlap = 1 - exposed_ns / all_ns if all_ns else 1.0
         if ratio <= EXPOSED_RATIO:
             continue
+        # Of one rank alone nobody can tell waiting for the others from transfer.
+        certain = matched is not None and ratio > EXPOSED_HIGH_RATIO
         findings.append(
             Finding(
                 rule="A25",
@@ -52,15 +54,24 @@ def exposed_communication(job: Job) -> Verdict:
                     f"exposed communication: {percent(ratio)} of the step",
                     f"{percent(overlap)} of the communication overlaps with compute",
                     *_waits_of_the_host(waited_ns / (end_ns - start_ns)),
+                    *_unmatched(job),
                 ),
                 fix="larger buckets, earlier prefetch, gradient accumulation, fewer ranks a group",
                 gain_low_ratio=ratio * (1 - OVERLAP_SLOWDOWN_RATIO),
                 gain_high_ratio=ratio,
-                confidence="high" if ratio > EXPOSED_HIGH_RATIO else "medium",
+                confidence="high" if certain else "medium",
                 remedies=(Remedy(roles=(("collective", 0.0),), parts=("comm-wait",)),),
             )
         )
     return Verdict(findings)
+
+
+def _unmatched(job: Job) -> tuple[str, ...]:
+    if job.collectives is not None:
+        return ()
+    if len(job.ranks) > 1:
+        return ("the ranks' collectives cannot be matched: waiting for a late rank is in it",)
+    return ("only one rank was traced: waiting for a late rank is in it; trace them all",)
 
 
 def _waits_of_the_host(ratio: float) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -19,18 +18,14 @@ from pilotlight.insights.finding import (
 from pilotlight.insights.idle_time import Idle, sync_calls
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
-from pilotlight.trace.interval import Intervals, union, window
-from pilotlight.trace.nested import own_parts
+from pilotlight.trace.interval import union, window
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans
 
 SHORT_KERNEL_NS = 10_000
 LAUNCH_IDLE_RATIO = 0.15
 LAUNCH_CALL_RATIO = 0.10
 QUEUE_EMPTY_NS = 5_000
-HOST_IDLE_RATIO = 0.10
 SYNC_RATIO = 0.015
-HOST_NAMES = 3
-HOST_NAME_RATIO = 0.05
 # What graphs leave of the host's time for launches.
 TINY_RATIO = 0.1
 SYNC_PER_LAUNCH = 0.5
@@ -55,7 +50,7 @@ def launch_bound(job: Job) -> Verdict:
         median_ns = float(np.median(view.device.duration_ns[kernels]))
         issue_ns = _median_issue_ns(view, kernels)
         host = view.idle_ratio(Idle.HOST.value)
-        idle = sum(row.idle_ns for row in view.steady) / view.steady_ns
+        idle = view.all_idle_ratio
         calls = _launch_call_ratio(view)
         if (
             median_ns >= SHORT_KERNEL_NS
@@ -85,40 +80,6 @@ def launch_bound(job: Job) -> Verdict:
             )
         )
     return Verdict(findings)
-
-
-def host_bound(job: Job) -> Verdict:
-    """A02: the device waits for the host, for no reason that another rule names."""
-    if not any((view.launch != NONE).any() for view in job.ranks):
-        return Verdict(missing="no launch calls that belong to the kernels")
-    findings = []
-    for view in job.ranks:
-        ratio = view.idle_ratio(Idle.HOST.value)
-        if ratio <= HOST_IDLE_RATIO:
-            continue
-        busy = host_operators_during(view, view.line.idle[Idle.HOST])
-        evidence = [f"the device idles until the next launch: {percent(ratio)} of the step"]
-        evidence += [f"in these gaps the host is in {name}: {share}" for name, share in busy]
-        findings.append(
-            Finding(
-                rule="A02",
-                cause="host",
-                title="The host launches too late",
-                rank=view.rank,
-                place=busy[0][0] if busy else "host",
-                evidence=tuple(evidence),
-                fix="torch.compile, less Python on the step's path, fewer CPU neighbours",
-                gain_low_ratio=ratio / 2,
-                gain_high_ratio=ratio,
-                confidence="medium",
-            )
-        )
-    # A host that is late on all ranks is repaired on all: else the others would hold up the job.
-    remedy = Remedy(
-        roles=(("host", TINY_RATIO), ("call", TINY_RATIO)),
-        ranks=tuple(finding.rank for finding in findings if finding.rank is not None),
-    )
-    return Verdict([replace(finding, remedies=(remedy,)) for finding in findings])
 
 
 def sync_points(job: Job) -> Verdict:
@@ -235,7 +196,7 @@ def allocation(job: Job) -> Verdict:
             Finding(
                 rule="A35",
                 cause="allocation",
-                title="Memory is allocated from the driver in every step",
+                title="Memory is taken from the driver, or given back, within the steps",
                 rank=view.rank,
                 place=view.trace.names[calls.name[longest[0]]],
                 evidence=(
@@ -273,25 +234,6 @@ def _calls(view: RankView, pattern: re.Pattern[str]) -> Spans:
     wanted = np.fromiter((bool(pattern.search(n)) for n in names), np.bool_, len(names))
     spans = view.trace.spans
     return spans.take(wanted[spans.name] & (spans.kind == Kind.RUNTIME))
-
-
-def host_operators_during(view: RankView, gaps: Intervals) -> list[tuple[str, str]]:
-    """The operators that the host spends the gaps in, with their share of the gaps: the innermost,
-    for those around them are the step itself in the end."""
-    spans = view.trace.of_kind(Kind.OPERATOR, Kind.ANNOTATION)
-    steps = set(np.flatnonzero([n.startswith("ProfilerStep") for n in view.trace.names]))
-    spans = spans.take(~np.isin(spans.name, list(steps)))
-    if not len(spans) or not gaps.total_ns():
-        return []
-    inside = gaps.within_ns(spans.start_ns, spans.end_ns)
-    rows = np.flatnonzero(inside > 0)
-    own_ns = own_parts(spans.take(rows), inside[rows])
-    totals = np.bincount(spans.name[rows], own_ns, len(view.trace.names))
-    return [
-        (view.trace.names[name], percent(min(1.0, totals[name] / gaps.total_ns())))
-        for name in np.argsort(-totals, kind="stable")[:HOST_NAMES]
-        if totals[name] > HOST_NAME_RATIO * gaps.total_ns()
-    ]
 
 
 def _callers(view: RankView, calls: Spans) -> list[str]:

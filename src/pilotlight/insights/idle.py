@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+import numpy as np
+
 from pilotlight.insights.finding import (
     Finding,
     Remedy,
@@ -13,22 +15,24 @@ from pilotlight.insights.finding import (
     milliseconds,
     percent,
 )
-from pilotlight.insights.host import TINY_RATIO, host_operators_during
+from pilotlight.insights.host import TINY_RATIO
 from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
+from pilotlight.insights.late_host import host_operators_during, told_operators
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.interval import Intervals
-from pilotlight.trace.trace import NONE
+from pilotlight.trace.trace import NONE, Kind
 
 QUEUED_RATIO = 0.15
 UNTOLD_RATIO = 0.25
 UNTOLD_PART = 0.25
+JUST_BEFORE_NS = 100_000
 
 
 def untold_idle(job: Job, told: Sequence[Finding]) -> Finding | None:
     """A02 again, for a device that idles for much of the step while all that was found would gain
     little of that: the replay tells whether it waits for its host, whatever the gaps begin with."""
-    ratio, view = max(((_idle_ratio(view), view) for view in job.ranks), key=lambda row: row[0])
+    ratio, view = max(((view.all_idle_ratio, view) for view in job.ranks), key=lambda row: row[0])
     if ratio <= UNTOLD_RATIO or not (view.launch != NONE).any():
         return None
     if any(finding.gain_high_ratio >= UNTOLD_PART * ratio for finding in told):
@@ -45,7 +49,7 @@ def untold_idle(job: Job, told: Sequence[Finding]) -> Finding | None:
         place=busy[0][0] if busy else "host",
         evidence=(
             f"the device idles {percent(ratio)} of the step, most of it: {worst.value}",
-            *(f"in these gaps the host is in {name}: {share}" for name, share in busy),
+            *told_operators(busy),
         ),
         fix="less work of the host between launches, or work for the device meanwhile",
         gain_low_ratio=0.0,
@@ -53,10 +57,6 @@ def untold_idle(job: Job, told: Sequence[Finding]) -> Finding | None:
         confidence="low",
         remedies=(Remedy(roles=(("host", TINY_RATIO), ("call", TINY_RATIO))),),
     )
-
-
-def _idle_ratio(view: RankView) -> float:
-    return sum(row.idle_ns for row in view.steady) / view.steady_ns
 
 
 def queued_work(job: Job) -> Verdict:
@@ -81,6 +81,7 @@ def queued_work(job: Job) -> Verdict:
                 evidence=(
                     f"the device idles with work already launched: {percent(ratio)} of the step",
                     f"the longest such gap: {milliseconds(int(lengths[longest]))}",
+                    *_awaited(view, int(gaps.end_ns[longest])),
                 ),
                 fix="look for waits between streams, graph uploads and other processes on the GPU",
                 gain_low_ratio=0.0,
@@ -94,3 +95,23 @@ def queued_work(job: Job) -> Verdict:
             )
         )
     return Verdict(findings)
+
+
+def _awaited(view: RankView, end_ns: int) -> tuple[str, ...]:
+    """What tells that the launch after a gap had to wait for another stream."""
+    rows = np.flatnonzero((view.device.start_ns == end_ns) & (view.launch != NONE))
+    if not len(rows):
+        return ()
+    call = int(view.launch[rows[0]])
+    launched_ns, lane = int(view.calls.start_ns[call]), int(view.calls.lane[call])
+    calls = view.trace.of_kind(Kind.RUNTIME)
+    before = (calls.lane == lane) & (calls.start_ns < launched_ns)
+    near = before & (calls.start_ns > launched_ns - JUST_BEFORE_NS)
+    names = {view.trace.names[name] for name in np.unique(calls.name[near])}
+    waits = sorted(name for name in names if "StreamWaitEvent" in name)
+    if not waits:
+        return ()
+    return (
+        f"just before its launch: {waits[0]}. It waits for another stream, where the trace shows"
+        " nothing: work from before the trace began, or lost",
+    )

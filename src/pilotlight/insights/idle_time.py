@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilotlight.insights.launched import launch_ends
+from pilotlight.insights.name_words import start_with
 from pilotlight.insights.rank_wait import host_waits, in_flight
 from pilotlight.trace.interval import EMPTY, Intervals, union, window
 from pilotlight.trace.trace import NONE, Kind, Spans, Trace
@@ -24,7 +25,7 @@ MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
 LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
 COMPILES = re.compile(
     r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
-    r"|xla.*compil|backend_compile|nvrtc",
+    r"|xla.*compil|backend_compile|nvrtc|\(dynamo_timed\)$",
     re.IGNORECASE,
 )
 SAVES = re.compile(
@@ -33,6 +34,12 @@ SAVES = re.compile(
     re.IGNORECASE,
 )
 _PHASES = (LOADS, COMPILES, SAVES)
+# One of these is in every name that a phase matches.
+_PHASE_WORDS = (
+    "data", "loader", "compil", "triton", "nvrtc", "dynamo", "save", "checkpoint",
+)  # fmt: skip
+_CAPTURE_BEGINS = re.compile(r"^(?:cuda|hip|cu)StreamBeginCapture")
+_CAPTURE_ENDS = re.compile(r"^(?:cuda|hip|cu)(?:StreamEndCapture|GraphInstantiate)")
 
 
 class Idle(str, Enum):
@@ -70,7 +77,7 @@ def idle_causes(
     host = union(idle.start_ns, boundary)
     loader = host & loader_waits(trace)
     collecting = (host - loader) & _union(trace.of_kind(Kind.GC))
-    compiling = (host - loader - collecting) & host_spans(trace, COMPILES)
+    compiling = (host - loader - collecting) & compilations(trace)
     saving = (host - loader - collecting - compiling) & host_spans(trace, SAVES)
     rest = idle - loader - collecting - compiling - saving
     waiting = rest & ((host & host_waits(trace, device)) | in_flight(trace))
@@ -93,6 +100,29 @@ def loader_waits(trace: Trace) -> Intervals:
     return host_spans(trace, LOADS)
 
 
+def compilations(trace: Trace) -> Intervals:
+    """When code was compiled, or launches were captured for a graph instead of being run."""
+    return host_spans(trace, COMPILES) | captures(trace)
+
+
+def captures(trace: Trace) -> Intervals:
+    """From the begin of a capture until its graph was made, as far as the calls are there."""
+    begins = _calls(trace, _CAPTURE_BEGINS)
+    if not len(begins):
+        return EMPTY
+    ends = _calls(trace, _CAPTURE_ENDS)
+    # Until the last end before the next begin.
+    order = np.argsort(begins.start_ns, kind="stable")
+    start_ns = begins.start_ns[order]
+    closed = np.sort(ends.end_ns)
+    next_ns = np.append(start_ns[1:], np.iinfo(np.int64).max)
+    last = np.searchsorted(closed, next_ns, side="right") - 1
+    until_ns = (
+        np.where(last >= 0, closed[np.maximum(last, 0)], start_ns) if len(closed) else start_ns
+    )
+    return union(start_ns, np.maximum(until_ns, start_ns))
+
+
 def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
     """When the host was in spans of such names; `pattern` is LOADS, COMPILES or SAVES."""
     bit = 1 << _PHASES.index(pattern)
@@ -107,14 +137,8 @@ def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
 @lru_cache(maxsize=1 << 16)
 def _phases(name: str) -> int:
     """A bit for each of `_PHASES` that a name tells of. Ranks of a job have the same names."""
-    start = name[:200]
-    low = start.lower()
-    # One of these is in every name that a phase matches: plain search is ten times as fast, and
-    # there can be half a million names.
-    if not (
-        "data" in low or "loader" in low or "compil" in low or "triton" in low or "nvrtc" in low
-        or "save" in low or "checkpoint" in low
-    ):  # fmt: skip
+    start = start_with(name, _PHASE_WORDS)
+    if not start:
         return 0
     return sum(1 << i for i, pattern in enumerate(_PHASES) if pattern.search(start))
 
@@ -149,6 +173,11 @@ def _starting_in(gaps: Intervals, calls: Spans) -> Intervals:
     place = np.searchsorted(blocked.start_ns, gaps.start_ns, side="right") - 1
     inside = (place >= 0) & (gaps.start_ns < blocked.end_ns[np.maximum(place, 0)])
     return Intervals(gaps.start_ns[inside], gaps.end_ns[inside])
+
+
+def _calls(trace: Trace, pattern: re.Pattern[str]) -> Spans:
+    mask = _named(trace, lambda name: pattern.match(name) is not None)[trace.spans.name]
+    return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
 
 
 def _named(trace: Trace, test: Callable[[str], bool]) -> NDArray[np.bool_]:

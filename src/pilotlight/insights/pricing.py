@@ -63,8 +63,12 @@ def priced(job: Job, findings: Sequence[Finding]) -> Prices:
 
 def _gain(graph: RecordedGraph, finding: Finding, whole_ns: float) -> float:
     gain = max(0.0, 1 - repaired_ns(graph, finding.remedies) / whole_ns)
-    # A host that never waits also runs ahead of its loader: that gain is another finding's.
-    bounded = any(remedy.waits for remedy in finding.remedies)
+    # A host that never waits, or is faster, also runs ahead of its loader: that gain is another
+    # finding's.
+    bounded = any(
+        remedy.waits or any(role == "host" for role, _ in remedy.roles)
+        for remedy in finding.remedies
+    )
     return min(gain, finding.gain_high_ratio) if bounded else gain
 
 

@@ -53,6 +53,11 @@ class RankView:
     def steady_ns(self) -> int:
         return sum(row.window_ns for row in self.steady)
 
+    @property
+    def all_idle_ratio(self) -> float:
+        """The part of the steady time in which the device idles."""
+        return sum(row.idle_ns for row in self.steady) / self.steady_ns
+
     def idle_ratio(self, cause: str) -> float:
         """The part of the steady time in which the device idles for this cause."""
         return sum(row.idle_by_cause_ns[cause] for row in self.steady) / self.steady_ns

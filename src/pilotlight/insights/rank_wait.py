@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from pilotlight.insights.launched import launch_rows
+from pilotlight.insights.name_words import start_with
 from pilotlight.trace.interval import EMPTY, Intervals, union
 from pilotlight.trace.trace import NONE, Bool, Kind, Spans, Trace
 
@@ -24,6 +25,10 @@ _BLOCKS = re.compile(
 )
 # These only launch, unless nothing was launched in them: then they are of the host.
 _MAY_BLOCK = re.compile(r"^nccl:|^c10d::|^record_param_comms$|^communication$", re.IGNORECASE)
+# One of these is in every name that either matches.
+_WORDS = (
+    "gloo:", "mpi", "barrier", "rendezvous", "nccl", "c10d", "record_param_comms", "communication",
+)  # fmt: skip
 _KINDS = (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER, Kind.PYTHON)
 
 
@@ -65,13 +70,8 @@ def _launches_nothing(trace: Trace, device: Spans, spans: Spans) -> Bool:
 @lru_cache(maxsize=1 << 16)
 def _how(name: str) -> int:
     """1: waits for other ranks; 2: may; 0: does not."""
-    start = name[:200]
-    low = start.lower()
-    # As with phases of the host: plain search for a word of each is much faster.
-    if not (
-        "gloo:" in low or "mpi" in low or "barrier" in low or "rendezvous" in low or "nccl" in low
-        or "c10d" in low or low in ("record_param_comms", "communication")
-    ):  # fmt: skip
+    start = start_with(name, _WORDS)
+    if not start:
         return 0
     if _BLOCKS.search(start):
         return 1

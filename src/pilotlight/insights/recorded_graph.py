@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from pilotlight import _replay
 from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.idle_time import (
-    COMPILES,
     MEMORY,
     SAVES,
+    compilations,
     draining_calls,
     host_spans,
     loader_waits,
@@ -176,7 +176,7 @@ def _host_parts(view: RankView) -> dict[str, Intervals]:
     return {
         "loader": loader_waits(trace),
         "gc": union(collected.start_ns, collected.end_ns),
-        "compile": host_spans(trace, COMPILES),
+        "compile": compilations(trace),
         "checkpoint": host_spans(trace, SAVES),
         "comm-wait": host_waits(trace, view.device),
     }

@@ -74,7 +74,10 @@ def _repaired(graph: RecordedGraph, duration_ns: Float64, remedy: Remedy) -> Flo
     if remedy.is_shared:
         duration = _shared(graph, duration)
     for role, factor in remedy.roles:
-        duration = np.where(mine & of_role(graph, role), duration * factor, duration)
+        # A faster host does not make its loader, the collector or the compiler faster.
+        kept = np.minimum(sum(graph.parts_ns.values()), duration) if role == "host" else 0.0
+        scaled = kept + (duration - kept) * factor
+        duration = np.where(mine & of_role(graph, role), scaled, duration)
     if remedy.kernels:
         by_name = dict(remedy.kernels)
         factors = np.array([by_name.get(name, 1.0) for name in graph.names])

@@ -33,20 +33,16 @@ def with_lines(job: Job, findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def line_of(view: RankView, span: SpanReference) -> str:
-    """`model.py:42 forward`: the innermost function around the span that is neither the
-    framework's nor Python's own; empty if the trace does not say."""
-    moment = _moment(view, span)
-    if moment is None:
+    """`model.py:42 forward`: the innermost function around the span, or around half of it, that is
+    neither the framework's nor Python's own; empty if the trace does not say."""
+    called = _called(view, span)
+    if called is None:
         return ""
-    lane, time_ns = moment
+    lane, start_ns, end_ns = called
     spans = view.trace.spans
-    around = (
-        (spans.kind == Kind.PYTHON)
-        & (spans.lane == lane)
-        & (spans.start_ns <= time_ns)
-        & (spans.end_ns > time_ns)
-    )
-    rows = np.flatnonzero(around)
+    inside_ns = np.minimum(spans.end_ns, end_ns) - np.maximum(spans.start_ns, start_ns)
+    around = (spans.kind == Kind.PYTHON) & (spans.lane == lane)
+    rows = np.flatnonzero(around & (inside_ns >= (end_ns - start_ns) / 2))
     rows = rows[np.lexsort((-spans.duration_ns[rows], spans.start_ns[rows]))]
     for row in rows[::-1].tolist():
         frame = _FRAME.match(view.trace.names[spans.name[row]])
@@ -63,15 +59,18 @@ def _is_framework(path: str) -> bool:
     return first in _FRAMEWORKS or first in sys.stdlib_module_names
 
 
-def _moment(view: RankView, span: SpanReference) -> tuple[int, int] | None:
-    """Thread and time of the call that launched this device span, if the trace has it; of what the
-    host did the thread that launches most, when it began."""
+def _called(view: RankView, span: SpanReference) -> tuple[int, int, int] | None:
+    """Thread, begin and end of the call that launched this device span, if the trace has it; what
+    the host did is of the thread that launches most."""
     if not len(view.calls):
         return None
     names = view.trace.names
     for row in np.flatnonzero(view.device.start_ns == span.start_ns).tolist():
         call = int(view.launch[row])
         if names[view.device.name[row]] == span.name:
-            known = int(view.calls.lane[call]), int(view.calls.start_ns[call])
-            return None if call == NONE else known
-    return int(np.bincount(view.calls.lane).argmax()), span.start_ns
+            if call == NONE:
+                return None
+            start_ns = int(view.calls.start_ns[call])
+            return int(view.calls.lane[call]), start_ns, start_ns + 1
+    thread = int(np.bincount(view.calls.lane).argmax())
+    return thread, span.start_ns, span.start_ns + max(1, span.duration_ns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pilotlight.insights.finding import (
@@ -13,30 +15,34 @@ from pilotlight.insights.finding import (
     milliseconds,
     percent,
 )
-from pilotlight.insights.idle_time import COMPILES, SAVES, Idle, host_spans
+from pilotlight.insights.idle_time import SAVES, Idle, captures, compilations, host_spans
 from pilotlight.insights.job import Job
 from pilotlight.trace.interval import Intervals
 
 STALL_RATIO = 0.01
+FEW_STEPS = 3
 
 
 def recompilation(job: Job) -> Verdict:
     """A06: code is compiled after the first steps."""
     found = _stall(job, Idle.COMPILE)
-    spans = {view.rank: host_spans(view.trace, COMPILES) for view in job.ranks}
+    spans = {view.rank: compilations(view.trace) for view in job.ranks}
     if found is None or not any(len(each) for each in spans.values()):
         return Verdict(missing=_missing(spans, "compilation"))
     rank, ratio, steps = found
     if ratio < STALL_RATIO:
         return Verdict()
+    view = next(view for view in job.ranks if view.rank == rank)
+    captured = captures(view.trace).total_ns() > spans[rank].total_ns() / 2
     finding = Finding(
         rule="A06",
         cause="recompile",
-        title="Code is compiled in the middle of the run",
+        title="Graphs are captured" if captured else "Code is compiled in the middle of the run",
         rank=rank,
-        place="compilation",
+        place="capture of graphs" if captured else "compilation",
         evidence=(
-            f"a device idles during compilation: {percent(ratio)} of the step",
+            f"a device idles during {'captures' if captured else 'compilation'}: {percent(ratio)}"
+            " of the step",
             f"in steps {steps}, after the first",
             _sizes(spans[rank]),
         ),
@@ -44,10 +50,26 @@ def recompilation(job: Job) -> Verdict:
         gain_low_ratio=0.9 * ratio,
         gain_high_ratio=ratio,
         confidence="high",
-        spans=_references(rank, "compilation", spans[rank]),
+        spans=_references(rank, "capture" if captured else "compilation", spans[rank]),
         remedies=(Remedy(parts=("compile",)),),
     )
-    return Verdict((finding,))
+    if job.step_count >= FEW_STEPS:
+        return Verdict((finding,))
+    start = replace(
+        finding,
+        title="The trace shows the start: "
+        + ("graphs are captured" if captured else "compilation"),
+        evidence=(
+            finding.evidence[0],
+            "too few steps to tell whether it comes again",
+            _sizes(spans[rank]),
+        ),
+        fix="trace later steps; if it comes again there: bucketed shapes, a compile cache",
+        gain_low_ratio=0.0,
+        confidence="low",
+        remedies=(),  # what a start takes is no part of a step
+    )
+    return Verdict((start,))
 
 
 def checkpoints(job: Job) -> Verdict:
