@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import stat
 import time
 from pathlib import Path
 
 import pytest
 
+pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
+
+from starlette.testclient import TestClient
+
+from pilotlight.collector.app import make_app
+from pilotlight.collector.collector import Collector
 from pilotlight.collector.tokens import Tokens, create_token, read_tokens, revoke_token
 from pilotlight.errors import NotFound, UsageError
+from pilotlight.store.place import parse_place
 
 
 def test_the_secret_is_not_in_the_file(tmp_path: Path) -> None:
@@ -65,3 +74,41 @@ def test_scopes_and_tenants_are_checked(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         revoke_token(path, "nothing")
     assert read_tokens(path) == []
+
+
+def test_every_secret_is_compared_in_constant_time_whether_its_id_is_known_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Header, cookie and login; the secret itself meets no comparison but that of its hash."""
+    place = parse_place(str(tmp_path))
+    secret, token = create_token(place.tokens, ["read"], "default", "", 1)
+    id, rest = secret.split("_")[1:]
+    compared: list[tuple[str, str]] = []
+
+    def compare(given: str, expected: str) -> bool:
+        compared.append((given, expected))
+        return given == expected
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    collector = Collector(place)
+    try:
+        client = TestClient(make_app(collector))
+        for one in (secret, f"plk_{id}_wrong", f"plk_000000000000_{rest}", "nonsense"):
+            hashed = hashlib.sha256(
+                one.split("_")[2].encode() if one.startswith("plk_") else b""
+            ).hexdigest()
+            is_right = one == secret
+            for ask in (
+                lambda one=one: client.get("/v1/jobs", headers={"authorization": f"Bearer {one}"}),
+                lambda one=one: client.get("/v1/jobs", headers={"cookie": f"pilotlight={one}"}),
+                lambda one=one: client.post("/v1/login", json={"token": one}),
+            ):
+                compared.clear()
+                client.cookies.clear()
+                assert (ask().status_code < 300) is is_right
+                (given, expected) = compared[-1]
+                assert len(compared) == 1 and given == hashed
+                assert len(expected) == len(hashed)
+                assert (expected == token.hash) is (id in one)
+    finally:
+        collector.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilotlight.errors import StoreError, UsageError
-from pilotlight.store.rollups import ROLLUPS
+from pilotlight.store.functions import WITHOUT_BRACKETS, Functions, functions_of
 from pilotlight.store.schema import TABLES
 from pilotlight.store.store import Store
 
@@ -18,22 +18,8 @@ _LONGEST = 20_000
 
 PUBLIC = frozenset(table.name for table in TABLES.values() if table.is_public)
 _TABLE_FUNCTIONS = frozenset({"numbers"})
-# What reads files, other tables, other machines or the engine's own state, or wastes time.
-_FORBIDDEN = re.compile(
-    r"^(?:file|s3|url|hdfs|remote|remotesecure|cluster|clusterallreplicas|mysql|postgresql|mongodb|"
-    r"redis|sqlite|odbc|jdbc|executable|dictionary|dict.*|joinget.*|merge|input|generate.*|sleep.*|"
-    r"getsetting.*|getmacro|getserver.*|getclient.*|hostname|fqdn|uptime|currentuser|user|"
-    r"current_user|serveruuid|queryid|query_id|currentprofiles|currentroles|enabledroles|"
-    r"defaultroles|currentqueryid|filesystem.*|catboost.*|evalml.*|ai.*|llm.*|"
-    r"address.*|symbol.*|demangle|trace.*|loadmodel.*|hasthreadfuzzer|connection.*|tcpport|"
-    r"buildid|displayname|shardnum|shardcount|initialqueryid|throwif|in?disk.*|"
-    r"aggthrow|blockserializedsize|identity_nondet|view|viewifpermitted|python.*|"
-    r"materializedcte|mergetree.*|loop|values|null|format.*|structuretocapnproto.*)$",
-    re.IGNORECASE,
-)
-_ALL_NAMES = frozenset({*TABLES, "schema_version", *(rollup.name for rollup in ROLLUPS)})
 _TENANT = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_IN = ("in", "notin", "globalin", "globalnotin", "nullin", "notnullin", "globalnullin")
+_IN = re.compile(r"(?:global)?(?:not)?(?:null)?in(?:ignoreset)?", re.IGNORECASE)
 _NODE = re.compile(r"^( *)(\w+)(?: (.*?))?(?: \(alias ([^)]*)\))?(?: \(children \d+\))?$")
 _WITH = re.compile(
     r"(?:\bwith\b|,)\s*(?:recursive\s+)?([A-Za-z_]\w*)\s+as\s*(?:materialized\s*)?\(",
@@ -72,15 +58,13 @@ def query(store: Store, tenant: str, sql: str, limit: int = MOST_ROWS) -> Found:
 def check(store: Store, sql: str) -> None:
     """Asks the engine's own parser what the query reads and calls."""
     try:
-        tree = [str(row[0]) for row in store.select(f"EXPLAIN AST {sql}")]
+        tree = store.syntax_tree(sql)
     except StoreError as error:
         raise UsageError(f"not a query: {error}") from None
     if not tree or not tree[0].startswith("SelectWithUnionQuery"):
         raise UsageError("only SELECT is allowed here")
     local = {name.lower() for name in _WITH.findall(sql)}
-    taken = local & _ALL_NAMES
-    if taken:
-        raise UsageError(f"WITH {min(taken)}: that is the name of a table")
+    functions = functions_of(store)
     above: list[_Node] = []
     for line in tree:
         match = _NODE.match(line)
@@ -91,7 +75,10 @@ def check(store: Store, sql: str) -> None:
             above.pop()
         if above:
             above[-1].children += 1
-        _check_node(node, above, local)
+        if node.kind == "TableIdentifier":
+            _check_table(store, node.value, local)
+        else:
+            _check_node(node, above, functions)
         above.append(node)
 
 
@@ -103,20 +90,29 @@ class _Node:
     children: int = 0
 
 
-def _check_node(node: _Node, above: list[_Node], local: set[str]) -> None:
+def _check_table(store: Store, name: str, local: set[str]) -> None:
+    if name in PUBLIC:
+        return
+    if name.lower() not in local:
+        raise UsageError(f"no table {name!r:.60}; docs/store.md lists them")
+    # What looks like WITH may be a comment or a string, and the name that of a hidden table.
+    if store.has_table(name):
+        raise UsageError(f"WITH {name!r:.60}: that is the name of a table")
+
+
+def _check_node(node: _Node, above: list[_Node], functions: Functions) -> None:
     parent = above[-1] if above else _Node(-1, "", "")
-    if node.kind == "TableIdentifier":
-        if node.value not in PUBLIC and node.value.lower() not in local:
-            raise UsageError(f"no table {node.value!r:.60}; docs/store.md lists them")
-    elif node.kind == "Function":
+    if node.kind == "Function":
         if parent.kind == "TableExpression":
             if node.value not in _TABLE_FUNCTIONS:
                 raise UsageError(f"the table function {node.value!r:.60} is not allowed")
-        elif _FORBIDDEN.match(node.value):
+        elif not functions.allows(node.value):
             raise UsageError(f"the function {node.value!r:.60} is not allowed")
+    elif node.kind == "Identifier" and node.value.lower() in WITHOUT_BRACKETS:
+        raise UsageError(f"the function {node.value!r:.60} is not allowed")
     elif node.kind == "Identifier" and len(above) > 1 and parent.children == 2:
         # `x IN name` reads a table without naming it as one.
-        if parent.kind == "ExpressionList" and above[-2].value.lower() in _IN:
+        if parent.kind == "ExpressionList" and _IN.fullmatch(above[-2].value):
             raise UsageError(f"IN {node.value!r:.60}: write IN (SELECT ...)")
     elif node.kind in ("Set", "SetQuery"):
         raise UsageError("SETTINGS are not allowed here")

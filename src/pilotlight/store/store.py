@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pilotlight.errors import StoreError
 from pilotlight.store.ddl import statements, ttl
 from pilotlight.store.migration import migrate
-from pilotlight.store.place import StorePlace
+from pilotlight.store.place import Server, StorePlace
 from pilotlight.store.schema import SCHEMA_VERSION, TABLES
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ T = TypeVar("T")
 _MISSING = "the store needs the server parts: pip install 'pilotlight[server]'"
 # ALL_CONNECTION_TRIES_FAILED, NETWORK_ERROR, SOCKET_TIMEOUT, ALL_REPLICAS_ARE_STALE
 _SHARD_DOWN = (279, 210, 209, 369)
+_UNKNOWN_DATABASE = 81
+# TIMEOUT_EXCEEDED, TOO_MANY_SIMULTANEOUS_QUERIES, NO_ZOOKEEPER, MEMORY_LIMIT_EXCEEDED,
+# TABLE_IS_READ_ONLY (its keeper is away), NOT_ENOUGH_SPACE, TOO_MANY_PARTS, TOO_FEW_LIVE_REPLICAS,
+# UNKNOWN_STATUS_OF_INSERT, QUERY_WAS_CANCELLED (the server stops), KEEPER_EXCEPTION
+_PASSING = (159, 202, 225, 241, 242, 243, 252, 285, 319, 394, 999)
 _QUERY_MEMORY_BYTES = 2 << 30
 _BESIDE_THREADS = 3
-# To compile a query takes the engine a quarter of a second, and saves a few milliseconds.
-_NO_COMPILER = {
+_SETTINGS = {
+    "max_memory_usage": _QUERY_MEMORY_BYTES,
+    # To compile a query takes the engine a quarter of a second, and saves a few milliseconds.
     "compile_expressions": 0,
     "compile_aggregate_expressions": 0,
     "compile_sort_description": 0,
@@ -53,6 +59,7 @@ class Store:
         self._guard = threading.Lock()
         self._beside: ThreadPoolExecutor | None = None
         try:
+            self._make_database()
             self._migrate(keep_days or {})
         except BaseException:
             self.close()
@@ -89,6 +96,15 @@ class Store:
             )
         except Exception as error:
             raise _refused(error) from error
+
+    def syntax_tree(self, sql: str) -> list[str]:
+        """A node a line, as the engine's parser understands a query. As text: a server takes a
+        format that is named behind EXPLAIN for the query's own."""
+        try:
+            found: bytes = self._client().raw_query(f"EXPLAIN AST {sql}")
+        except Exception as error:
+            raise _refused(error) from error
+        return found.decode(errors="replace").rstrip("\n").split("\n")
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
         """Adds rows, with all rollups; the same token a second time adds nothing."""
@@ -153,6 +169,15 @@ class Store:
         for statement in statements(server.cluster if server else "", keep_days or {}):
             self.command(statement)
 
+    def has_table(self, name: str) -> bool:
+        return bool(
+            self.select(
+                "SELECT 1 FROM system.tables WHERE database = currentDatabase() "
+                "AND name = {name:String}",
+                {"name": name},
+            )
+        )
+
     def close(self) -> None:
         with self._guard:
             beside, self._beside = self._beside, None
@@ -182,13 +207,36 @@ class Store:
                 self._clients.append(client)
         return client
 
+    def _make_database(self) -> None:
+        """Where it is there already, its user need not have the right to make one."""
+        server = self.place.server
+        if server is None:
+            return
+        try:
+            self._client()
+        except StoreError as error:
+            if getattr(error.__cause__, "code", None) != _UNKNOWN_DATABASE:
+                raise
+            on_cluster = f" ON CLUSTER `{server.cluster}`" if server.cluster else ""
+            client = _to_server(server, "default")
+            try:
+                client.command(f"CREATE DATABASE IF NOT EXISTS `{server.database}`{on_cluster}")
+            except Exception as refused:
+                raise _refused(refused) from refused
+            finally:
+                client.close()
+
     def _migrate(self, keep_days: Mapping[str, int]) -> None:
         server = self.place.server
         cluster = server.cluster if server else ""
         on_cluster = f" ON CLUSTER {cluster}" if cluster else ""
         engine = "ReplacingMergeTree"
         if cluster:
-            engine = "ReplicatedReplacingMergeTree"
+            # The same rows on every shard: whichever a collector asks must know the version.
+            engine = (
+                "ReplicatedReplacingMergeTree"
+                "('/clickhouse/tables/{uuid}/all', '{shard}-{replica}')"
+            )
         self.command(
             f"CREATE TABLE IF NOT EXISTS schema_version{on_cluster} "
             f"(`key` UInt8, `version` UInt32) ENGINE = {engine} ORDER BY `key`"
@@ -201,7 +249,7 @@ class Store:
                 f"{SCHEMA_VERSION}: install a newer pilotlight"
             )
         if version:
-            migrate(version, cluster, self.command, self._has_table, self._progress)
+            migrate(version, cluster, self.command, self.has_table, self._progress)
         self.create_missing(keep_days)
         for name, days in keep_days.items():
             table = TABLES[name]
@@ -213,17 +261,12 @@ class Store:
         if version < SCHEMA_VERSION:
             self.command(f"INSERT INTO schema_version VALUES (1, {SCHEMA_VERSION})")
 
-    def _has_table(self, name: str) -> bool:
-        return bool(
-            self.select(
-                "SELECT 1 FROM system.tables WHERE database = currentDatabase() "
-                "AND name = {name:String}",
-                {"name": name},
-            )
-        )
+
+class Passing(StoreError):
+    """What time may heal: a server or its keeper is away, a disk is full, too much at once."""
 
 
-class ShardDown(StoreError):
+class ShardDown(Passing):
     """A part of the cluster does not answer."""
 
 
@@ -231,8 +274,19 @@ def _refused(error: Exception) -> StoreError:
     code = getattr(error, "code", None)
     text = " ".join(str(error).split())
     text = text.removeprefix(f"Code: {code}. DB::Exception: ").split(" (version ")[0]
-    kind = ShardDown if code in _SHARD_DOWN else StoreError
+    kind = StoreError
+    if code in _SHARD_DOWN:
+        kind = ShardDown
+    elif code in _PASSING or "No space left" in text or _is_transport(error):
+        kind = Passing
     return kind(f"the store refused: {text[:500]}")
+
+
+def _is_transport(error: Exception) -> bool:
+    """Nobody answered, or something in front of the server did."""
+    from clickhouse_connect.driver.exceptions import OperationalError
+
+    return isinstance(error, OperationalError)
 
 
 def _locked(place: StorePlace) -> int | None:
@@ -262,22 +316,26 @@ def _connect(place: StorePlace) -> Any:
     except ImportError:
         raise StoreError(_MISSING) from None
     server = place.server
-    settings = {"max_memory_usage": _QUERY_MEMORY_BYTES, **_NO_COMPILER}
     if server is not None:
-        with_database = clickhouse_connect.get_client(
-            host=server.host,
-            port=server.port,
-            username=server.user,
-            password=server.password,
-            secure=server.is_secure,
-            autogenerate_session_id=False,
-        )
-        with_database.command(f"CREATE DATABASE IF NOT EXISTS `{server.database}`")
-        with_database.database = server.database
-        return with_database
+        return _to_server(server, server.database)
     try:
         import chdb  # noqa: F401
     except ImportError:
         raise StoreError(_MISSING) from None
     place.engine.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return clickhouse_connect.get_client(dsn=f"chdb:///{place.engine}", settings=settings)
+    return clickhouse_connect.get_client(dsn=f"chdb:///{place.engine}", settings=_SETTINGS)
+
+
+def _to_server(server: Server, database: str) -> Any:
+    import clickhouse_connect
+
+    return clickhouse_connect.get_client(
+        host=server.host,
+        port=server.port,
+        username=server.user,
+        password=server.password,
+        secure=server.is_secure,
+        database=database,
+        settings=_SETTINGS,
+        autogenerate_session_id=False,
+    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from pilotlight.errors import FormatError, UsageError
 from pilotlight.recording.fields import read_object, take
+from pilotlight.store.ddl import local_name
 from pilotlight.store.migration import fill, filled_since, without_rollups
 from pilotlight.store.schema import SCHEMA_VERSION, TABLES
 from pilotlight.store.store import Store
@@ -34,17 +35,20 @@ class TableSize:
 
 
 def stats(store: Store) -> list[TableSize]:
-    """What each table has, the biggest first."""
+    """What each table has, the biggest first; on a cluster, of one replica of every shard."""
+    server = store.place.server
+    cluster = server.cluster if server else ""
+    parts_of_all = f"cluster('{cluster}', system.parts)" if cluster else "system.parts"
     sizes = {
         name: (int(rows), int(size), int(parts))
         for name, rows, size, parts in store.select(
-            "SELECT table, sum(rows), sum(bytes_on_disk), count() FROM system.parts "
+            f"SELECT table, sum(rows), sum(bytes_on_disk), count() FROM {parts_of_all} "
             "WHERE active AND database = currentDatabase() GROUP BY table"
         )
     }
     found = []
     for table in TABLES.values():
-        rows, size, parts = sizes.get(table.name, (0, 0, 0))
+        rows, size, parts = sizes.get(local_name(table.name, cluster), (0, 0, 0))
         oldest = newest = 0
         if rows and table.time:
             ((oldest, newest),) = store.select(

@@ -20,7 +20,7 @@ from pilotlight.store.joining import join_segments
 from pilotlight.store.rows import arrow_tables
 from pilotlight.store.seen import Key, Seen
 from pilotlight.store.spool import Entry, Segment, read_segment, segments, token
-from pilotlight.store.store import Store
+from pilotlight.store.store import Passing, Store
 
 _LOG = logging.getLogger("pilotlight.store")
 _SEGMENT_BYTES = 8 << 20
@@ -307,7 +307,7 @@ class Writer:
                 tries += 1
                 if self._stopping:
                     return
-                if tries >= _TRIES_BEFORE_ASIDE and not _is_passing(error):
+                if tries >= _TRIES_BEFORE_ASIDE and not isinstance(error, (OSError, Passing)):
                     self._move_aside(waiting)
                     tries = 0
                 else:
@@ -347,10 +347,3 @@ class Writer:
             self._waiting_batches = max(0, self._waiting_batches - count)
         with self._wake:
             self._closed.remove(waiting)
-
-
-def _is_passing(error: Exception) -> bool:
-    """What time may heal: a full disk, a server that is away, too many parts."""
-    text = str(error)
-    signs = ("No space", "NOT_ENOUGH_SPACE", "Connection", "TOO_MANY_PARTS", "MEMORY_LIMIT", "shut")
-    return isinstance(error, OSError) or any(sign.lower() in text.lower() for sign in signs)
