@@ -169,5 +169,5 @@ def test_a_server_that_is_away_or_refuses_is_named(
     with pytest.raises(StoreError, match="Authentication failed"):
         Store(server.place(tmp_path / "folder"))
     server.kill()
-    with pytest.raises(Passing, match="127.0.0.1"):
+    with pytest.raises(Passing, match=r"127\.0\.0\.1"):
         Store(server.place(tmp_path / "folder"))

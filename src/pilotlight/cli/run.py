@@ -147,7 +147,7 @@ def _open_recording(
 ) -> Client | None:
     """A job must run even where it cannot be recorded."""
     from pilotlight.agent.spawn import ensure_agent
-    from pilotlight.probe.identity import without_secrets
+    from pilotlight.probe.scrub import without_secrets
 
     try:
         client = ensure_agent()

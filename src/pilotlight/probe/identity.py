@@ -3,6 +3,8 @@
 import os
 import sys
 
+from pilotlight.probe.scrub import without_secrets
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,18 +79,6 @@ LAUNCHERS = (
     ),
 )
 
-_SECRET_WORDS = (
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "credential",
-    "api_key",
-    "api-key",
-    "apikey",
-)
-_LONGEST_ARGUMENT = 256
-_MOST_ARGUMENTS = 24
 # kIdentityBytes in native/ring/layout.h.
 LONGEST_JSON = 8192
 
@@ -174,25 +164,6 @@ def container_of(cgroup: str) -> str | None:
             if len(name) == 64 and all(c in "0123456789abcdef" for c in name):
                 return name[:12]
     return None
-
-
-def without_secrets(command: "Sequence[str]") -> list[str]:
-    """The command with the values of telling arguments left out, and bounded in size."""
-    shown: list[str] = []
-    hide_next = False
-    for argument in command[:_MOST_ARGUMENTS]:
-        key, equals, _ = argument.partition("=")
-        telling = any(word in key.lower() for word in _SECRET_WORDS)
-        if hide_next:
-            shown.append("***")
-        elif telling and equals:
-            shown.append(f"{key}=***")
-        else:
-            shown.append(argument[:_LONGEST_ARGUMENT])
-        hide_next = telling and not equals and argument.startswith("-") and not hide_next
-    if len(command) > _MOST_ARGUMENTS:
-        shown.append("...")
-    return shown
 
 
 def to_json(identity: Identity) -> bytes:

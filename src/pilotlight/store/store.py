@@ -234,8 +234,7 @@ class Store:
         if cluster:
             # The same rows on every shard: whichever a collector asks must know the version.
             engine = (
-                "ReplicatedReplacingMergeTree"
-                "('/clickhouse/tables/{uuid}/all', '{shard}-{replica}')"
+                "ReplicatedReplacingMergeTree('/clickhouse/tables/{uuid}/all', '{shard}-{replica}')"
             )
         self.command(
             f"CREATE TABLE IF NOT EXISTS schema_version{on_cluster} "
