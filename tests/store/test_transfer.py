@@ -48,12 +48,13 @@ def test_sizes_are_told_by_table(store: Store) -> None:
     assert found["steps"].oldest_ns <= found["steps"].newest_ns
 
 
-def test_the_verb_copies_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+def test_the_verb_tells_sizes_and_refuses_what_is_no_backup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = str(tmp_path / "one")
     with Store(parse_place(one)) as store:
-        fill(store, FleetJob("job", 1, 2), 2)
-    assert main(["store", "copy", one, two]) == 0
-    assert main(["store", "stats", "--store", two]) == 0
+        fill(store, FleetJob("job", 1, 1), 1)
+    assert main(["store", "stats", "--store", one]) == 0
     assert "steps " in capsys.readouterr().out
     assert main(["store", "backup", "--store", one]) == 2
-    assert main(["store", "restore", str(tmp_path), "--store", str(tmp_path / "three")]) == 2
+    assert main(["store", "restore", str(tmp_path), "--store", one]) == 2

@@ -18,6 +18,10 @@ _SEVERITIES = ("info", "warning", "critical")
 _TIMEOUT_S = 10.0
 _QUEUED = 1000
 _TRIES = 3
+_KINDS = ("webhook", "slack", "alertmanager", "command")
+# Alertmanager takes an alert for over that it is not told of again.
+_ALERT_AGAIN_S = 60.0
+_ALERT_LASTS_NS = 300_000_000_000
 
 
 class Announcer:
@@ -26,7 +30,7 @@ class Announcer:
     def __init__(self, config: Alerts) -> None:
         self._config = config
         self._queue: queue.Queue[tuple[str, Opened] | None] = queue.Queue(_QUEUED)
-        self._told: dict[tuple[str, bool], float] = {}
+        self._told: dict[tuple[str, bool, str], float] = {}
         self.counts: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
         self._thread.start()
@@ -36,22 +40,34 @@ class Announcer:
         now_s = time.monotonic() if now_s is None else now_s
         if _SEVERITIES.index(opened.severity) < _SEVERITIES.index(self._config.least_severity):
             return
-        key = (opened.id, opened.is_open)
-        last_s = self._told.get(key)
-        if last_s is not None and (not opened.is_open or now_s - last_s < self._config.repeat_s):
-            return
-        if not opened.is_open and (opened.id, True) not in self._told:
-            return
-        self._told[key] = now_s
-        if len(self._told) > 100_000:
-            self._told.pop(next(iter(self._told)))
-        config = self._config
-        for kind in ("webhook", "slack", "alertmanager", "command"):
-            if getattr(config, kind):
+        for kind in _KINDS:
+            if getattr(self._config, kind) and self._is_due(opened, kind, now_s):
                 try:
                     self._queue.put_nowait((kind, opened))
                 except queue.Full:
                     self.counts["dropped"] += 1
+
+    def recall(self, opened: Opened, now_s: float | None = None) -> None:
+        """A collector before this one has announced its opening."""
+        for kind in _KINDS:
+            self._note(opened, kind, time.monotonic() if now_s is None else now_s)
+
+    def _is_due(self, opened: Opened, kind: str, now_s: float) -> bool:
+        last_s = self._told.get((opened.id, opened.is_open, kind))
+        again_s = self._config.repeat_s
+        if kind == "alertmanager":
+            again_s = min(again_s, _ALERT_AGAIN_S)
+        if last_s is not None and (not opened.is_open or now_s - last_s < again_s):
+            return False
+        if not opened.is_open and (opened.id, True, kind) not in self._told:
+            return False
+        self._note(opened, kind, now_s)
+        return True
+
+    def _note(self, opened: Opened, kind: str, now_s: float) -> None:
+        self._told[opened.id, opened.is_open, kind] = now_s
+        if len(self._told) > 100_000:
+            self._told.pop(next(iter(self._told)))
 
     def close(self) -> None:
         self._queue.put(None)
@@ -86,7 +102,7 @@ class Announcer:
             url, content = config.slack, slack(opened)
         elif kind == "alertmanager":
             url = config.alertmanager.rstrip("/") + "/api/v2/alerts"
-            content = alertmanager(opened)
+            content = alertmanager(opened, time.time_ns())
         request = urllib.request.Request(
             url, json.dumps(content).encode(), {"content-type": "application/json"}
         )
@@ -106,10 +122,12 @@ def slack(opened: Opened) -> dict[str, object]:
         lines.append(f"on {', '.join(opened.nodes[:4])}")
     if opened.is_open and opened.finding.fix:
         lines.append(f"_{opened.finding.fix}_")
-    return {"text": "\n".join(lines)}
+    # What jobs are called by their users must not call everybody in a channel.
+    text = "\n".join(lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"text": text}
 
 
-def alertmanager(opened: Opened) -> list[dict[str, object]]:
+def alertmanager(opened: Opened, now_ns: int) -> list[dict[str, object]]:
     """The shape of Alertmanager's API version 2."""
     tenant, job, rule, cause, rank = opened.key
     alert: dict[str, object] = {
@@ -128,9 +146,8 @@ def alertmanager(opened: Opened) -> list[dict[str, object]]:
             "fix": opened.finding.fix,
         },
         "startsAt": _time(opened.opened_ns),
+        "endsAt": _time(now_ns + _ALERT_LASTS_NS if opened.is_open else opened.closed_ns),
     }
-    if not opened.is_open:
-        alert["endsAt"] = _time(opened.closed_ns)
     return [alert]
 
 

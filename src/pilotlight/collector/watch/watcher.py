@@ -235,6 +235,7 @@ class Watcher:
         ):
             one = opened_from(dict(zip(names, row, strict=True)))
             self._register.open[one.key] = one
+            self._announcer.recall(one)
 
 
 def _silent(job: RecentJob, now_ns: int) -> list[Finding]:

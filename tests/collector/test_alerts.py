@@ -1,0 +1,160 @@
+"""What leaves the collector for others' ears, with a real Alertmanager and a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
+
+from tests.collector.conftest import RunningCollector, until
+
+from pilotlight.collector.config import Alerts
+from pilotlight.collector.watch.alerts import Announcer, slack
+from pilotlight.collector.watch.opened import Opened
+from pilotlight.insights.finding import Finding
+from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
+
+FINDING = Finding(
+    rule="C02", cause="hang", title="The job hangs", rank=None, place="", evidence=("no step",),
+    fix="look", gain_low_ratio=1.0, gain_high_ratio=1.0, confidence="high",
+)  # fmt: skip
+
+
+def opened(job: str = "job") -> Opened:
+    now_ns = time.time_ns()
+    return Opened(
+        key=("default", job, "C02", "hang", -1), attempt=0, id="f1", finding=FINDING, ranks=(),
+        nodes=("node1",), opened_ns=now_ns, updated_ns=now_ns, seen_ns=now_ns,
+    )  # fmt: skip
+
+
+def closed(one: Opened) -> Opened:
+    return replace(one, closed_ns=one.opened_ns + 1)
+
+
+class Told(Announcer):
+    """Notes what it would send instead of sending it."""
+
+    def __init__(self, config: Alerts) -> None:
+        super().__init__(config)
+        self.sent: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
+
+    def _send(self, kind: str, one: Opened) -> None:
+        self.sent.put((kind, one.is_open))
+
+    def told(self) -> list[tuple[str, bool]]:
+        self.close()
+        return [self.sent.get_nowait() for _ in range(self.sent.qsize())]
+
+
+def test_people_are_told_once_and_alertmanager_again_each_minute() -> None:
+    announcer = Told(Alerts(webhook="x", alertmanager="x", repeat_s=3600))
+    one = opened()
+    for now_s in (0, 30, 61, 90, 122):
+        announcer.tell(one, now_s)
+    announcer.tell(closed(one), 130)
+    announcer.tell(closed(one), 135)
+    assert announcer.told() == [
+        ("webhook", True),
+        *[("alertmanager", True)] * 3,
+        ("webhook", False),
+        ("alertmanager", False),
+    ]
+
+
+def test_what_the_last_collector_announced_is_not_announced_again_but_its_end_is() -> None:
+    announcer = Told(Alerts(webhook="x"))
+    one = opened()
+    announcer.recall(one, 0)
+    announcer.tell(one, 5)
+    announcer.tell(closed(one), 6)
+    assert announcer.told() == [("webhook", False)]
+
+
+def test_a_job_cannot_call_a_whole_channel_by_its_name() -> None:
+    text = str(slack(opened("<!channel> & co"))["text"])
+    assert "<" not in text and "&lt;!channel&gt; &amp; co" in text
+
+
+@contextmanager
+def program(*words: str) -> Iterator[None]:
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        running.kill()
+        running.wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def get(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return json.loads(answer.read())
+    except OSError:
+        return None
+
+
+@pytest.mark.skipif(
+    not shutil.which("prometheus-alertmanager"), reason="needs Debian's prometheus-alertmanager"
+)
+def test_a_real_alertmanager_has_a_finding_as_long_as_it_is_open(tmp_path: Path) -> None:
+    config = tmp_path / "alertmanager.yml"
+    config.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    url = f"http://127.0.0.1:{free_port()}"
+    with program(
+        "prometheus-alertmanager", f"--config.file={config}", f"--storage.path={tmp_path}",
+        f"--web.listen-address={url.removeprefix('http://')}", "--cluster.listen-address=",
+    ):  # fmt: skip
+        until(lambda: get(f"{url}/api/v2/status"), 60)
+        announcer = Announcer(Alerts(alertmanager=url))
+        one = opened("train <7b>")
+        announcer.tell(one)
+        (alert,) = until(lambda: get(f"{url}/api/v2/alerts"), 60)
+        assert alert["labels"]["job_name"] == "train <7b>"
+        assert alert["labels"]["severity"] == "critical"
+        announcer.tell(closed(one))
+        until(lambda: get(f"{url}/api/v2/alerts") == [], 60)
+        announcer.close()
+        assert announcer.counts == {"alertmanager sent": 2}
+
+
+@pytest.mark.skipif(not shutil.which("prometheus"), reason="needs Debian's prometheus")
+def test_a_real_prometheus_scrapes_the_ranks_of_a_job(
+    running: RunningCollector, tmp_path: Path
+) -> None:
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    agent = SimulatedAgent(FleetJob("nightly", ranks_per_node=2), 0, now_ns)
+    running.ask("POST", "/v1/batches", agent.batch(now_ns - WINDOW_NS, now_ns))
+    until(lambda: running.get("/v1/jobs")["data"], 60)
+    target = running.url.removeprefix("http://")
+    config = tmp_path / "prometheus.yml"
+    config.write_text(
+        "scrape_configs: [{job_name: pilotlight, scrape_interval: 2s, scrape_timeout: 2s,"
+        f" static_configs: [{{targets: ['{target}']}}]}}]\n"
+    )
+    url = f"http://127.0.0.1:{free_port()}"
+    with program(
+        "prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+        f"--web.listen-address={url.removeprefix('http://')}",
+    ):  # fmt: skip
+        asked = f"{url}/api/v1/query?query=pilotlight_step_duration_seconds"
+        found = until(lambda: ((get(asked) or {}).get("data") or {}).get("result"), 60)
+    assert {one["metric"]["rank"] for one in found} == {"0", "1"}
