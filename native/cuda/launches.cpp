@@ -59,9 +59,14 @@ constexpr LaunchApi kApis[] = {
     {kRuntime, 137, kWait},          // cudaEventSynchronize
 };
 
+uint32_t range_of(const RingWriter* ring) noexcept {
+  return ring != nullptr ? ring->innermost_range() : 0;
+}
+
 }  // namespace
 
 struct Launches::PerThread {
+  RingWriter* ring;  // of the call that is under way
   uint64_t start_ticks;
   uint64_t spent_ticks;  // in our enter, if this launch is timed
   uint32_t turn;
@@ -70,7 +75,7 @@ struct Launches::PerThread {
   uint32_t count;
 };
 
-static thread_local char per_thread_bytes[40] __attribute__((aligned(8)));
+static thread_local char per_thread_bytes[48] __attribute__((aligned(8)));
 
 void Launches::open(const ProviderApi* api, ClockKind clock) noexcept {
   api_ = api;
@@ -127,7 +132,7 @@ void Launches::callback(uint32_t domain, uint32_t id, const CallbackData& data) 
     } else {
       // The driver's call inside the runtime's. Where it has a number of its own, the work may
       // carry that one.
-      table_->put(data.correlation, {thread->stack, api_->range()});
+      table_->put(data.correlation, {thread->stack, range_of(thread->ring)});
     }
   } else if (thread->depth != 0 && --thread->depth == 0) {
     leave(thread, domain, id, data);
@@ -138,7 +143,8 @@ void Launches::enter(PerThread* thread, uint32_t, uint32_t, const CallbackData& 
   uint64_t start = ticks_of(clock_);
   thread->start_ticks = start;
   thread->stack = api_->stack();
-  table_->put(data.correlation, {thread->stack, api_->range()});
+  thread->ring = api_->ring();
+  table_->put(data.correlation, {thread->stack, range_of(thread->ring)});
   thread->spent_ticks = 0;
   if (thread->count++ % kTimedOneIn == 0) thread->spent_ticks = ticks_of(clock_) - start;
 }
@@ -146,7 +152,7 @@ void Launches::enter(PerThread* thread, uint32_t, uint32_t, const CallbackData& 
 void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
                      const CallbackData& data) noexcept {
   uint64_t now = ticks_of(clock_);
-  RingWriter* ring = api_->ring();
+  RingWriter* ring = thread->ring;
   if (ring != nullptr) {
     Launch launch = {};
     launch.duration_ticks = now - thread->start_ticks;

@@ -3,14 +3,12 @@
 #include <Python.h>
 // Python.h first: it decides on the feature macros.
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <new>
 
 #include "probe/own_stack.h"
 #include "probe/python_offsets.h"
-#include "ring/clock.h"
 
 namespace pilotlight {
 namespace {
@@ -28,15 +26,12 @@ T load(uint64_t address) noexcept {
   return value;
 }
 
-uint64_t mix(uint64_t hash, uint64_t word) noexcept {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
-}
-
-uint32_t current_epoch() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<uint32_t>(now.tv_sec / (kEpochNs / 1000000000)) + 1;
+// Both in one multiplication: not linear, or a call that moves on in two frames could look the
+// same.
+uint64_t mixed(uint64_t code, uint64_t instruction) noexcept {
+  unsigned __int128 product = static_cast<unsigned __int128>(code ^ 0x9e3779b97f4a7c15ull) *
+                              (instruction ^ 0xbf58476d1ce4e5b9ull);
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
 }  // namespace
@@ -62,6 +57,10 @@ bool OwnStack::open(const PythonInfo& python, Definitions* definitions) noexcept
          slow_->interner.open(slow_->walker, definitions);
 }
 
+void OwnStack::tell_time(int64_t now_ns) noexcept {
+  epoch_.store(static_cast<uint32_t>(now_ns / kEpochNs) + 1, std::memory_order_relaxed);
+}
+
 uint64_t OwnStack::leaf() const noexcept {
   auto thread = reinterpret_cast<uint64_t>(PyGILState_GetThisThreadState());
   if (thread == 0) return 0;
@@ -79,11 +78,12 @@ uint32_t OwnStack::take() noexcept {
   uint64_t hash = 1;
   uint64_t frame = first;
   for (uint32_t i = 0; frame != 0 && i < kHashedFrames; i++) {
-    // Two chains of multiplications that do not wait for each other.
-    hash = mix(hash, load<uint64_t>(frame + code_at) * 31 + load<uint64_t>(frame + instruction_at));
+    // Only this addition waits for the frame before: the CPU is at the next frame meanwhile.
+    hash =
+        hash * 5 + mixed(load<uint64_t>(frame + code_at), load<uint64_t>(frame + instruction_at));
     frame = load<uint64_t>(frame + previous_at);
   }
-  uint32_t epoch = current_epoch();
+  uint32_t epoch = epoch_.load(std::memory_order_relaxed);
   Entry& entry = entries_[(hash >> 40) & (kEntries - 1)];
   uint64_t value = entry.value.load(std::memory_order_relaxed);
   if ((entry.check.load(std::memory_order_relaxed) ^ value) == hash && value >> 32 == epoch) {

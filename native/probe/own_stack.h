@@ -16,6 +16,8 @@ class OwnStack {
  public:
   // False: this Python cannot be walked. Allocates about 1 MB, so only when somebody asks.
   bool open(const PythonInfo& python, Definitions* definitions) noexcept;
+  // About once a second, by the probe's thread: what is known of code is not believed for ever.
+  void tell_time(int64_t now_ns) noexcept;
   // The stack's id; 0: no Python on this thread, or not known.
   uint32_t take() noexcept;
 
@@ -32,6 +34,7 @@ class OwnStack {
 
   PythonInfo python_ = {};
   bool has_cframe_ = false;
+  std::atomic<uint32_t> epoch_{1};
   Entry* entries_ = nullptr;
   Slow* slow_ = nullptr;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;

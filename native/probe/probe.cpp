@@ -314,6 +314,7 @@ void Probe::resume() noexcept {
 // Once a second: the clocks, what sampling cost, and whether it may go on at this rate.
 void Probe::second(int64_t now_ns) noexcept {
   segment_.update_clock();
+  own_stack_.tell_time(now_ns);
   int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   SamplerCounts counts = sampler_.counts();
   int64_t period = period_ns_.load(std::memory_order_relaxed);

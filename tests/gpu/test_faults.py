@@ -186,9 +186,10 @@ def test_zero_and_disordered_timestamps_are_counted(gpu_job: RunGpuJob) -> None:
 
 
 def test_what_cupti_drops_is_counted_exactly(gpu_job: RunGpuJob) -> None:
-    done = gpu_job(_LAUNCHES.format(count=4_999), PILOTLIGHT_SIM_TRAPS="drop")
-    assert done.last("gpu/lost_by_cupti") == 5
-    assert sum(done.rows("activities").values()) == 4_995
+    # As many as fit into a ring: at the end of a process nobody may have the time to empty it.
+    done = gpu_job(_LAUNCHES.format(count=2_999), PILOTLIGHT_SIM_TRAPS="drop")
+    assert done.last("gpu/lost_by_cupti") == 3
+    assert sum(done.rows("activities").values()) == 2_997
 
 
 def test_a_clock_that_is_set_is_counted_and_followed(gpu_job: RunGpuJob) -> None:
