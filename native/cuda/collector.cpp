@@ -20,6 +20,7 @@ namespace {
 // How long the decoder waits for the agent to make room before it believes that nobody reads.
 constexpr int64_t kPatienceNs = 2 * kSecondNs;
 constexpr int64_t kYieldWaitNs = kSecondNs;
+constexpr int64_t kPatientPeriods = 10;  // for records of graphs
 constexpr int64_t kDecodeWaitNs = kSecondNs / 5;
 
 constexpr uint32_t kResourceEvents[] = {kModuleLoaded, kModuleUnloadStarting, kGraphNodeCreated,
@@ -37,6 +38,8 @@ Collector::Collector() noexcept
     : launches_(&table_),
       decoder_(&library_, &clock_, &names_, &table_, &nodes_),
       governor_(settings_by_environment()),
+      wholes_(kPatientPeriods * settings_by_environment().period_ns),
+      node_records_(kPatientPeriods * settings_by_environment().period_ns),
       methods_{{kTierPc, &pc_, Governor(settings_by_environment()), "PC sampling", "gpu/pc_duty",
                 "gpu/pc_overhead_ratio", "gpu/pc_overhead_low", "gpu/pc_overhead_high"},
                {kTierPm, &pm_, Governor(settings_by_environment()), "PM sampling", "gpu/pm_duty",
@@ -178,8 +181,10 @@ bool Collector::take() noexcept {
   decoder_.open(api_);
   for (uint32_t event : kResourceEvents) library_.enable_callback(true, cupti::kResource, event);
   // Before any graph is instantiated, or it would not be timed as a whole.
-  has_graphs_ =
-      sharers_.load(std::memory_order_relaxed) == 0 && library_.show_nodes(false) == kSuccess;
+  has_graphs_ = sharers_.load(std::memory_order_relaxed) == 0 && !without_wholes_ &&
+                library_.show_nodes(false) == kSuccess;
+  wholes_.restart();
+  node_records_.restart();
   nodes_on_ = false;
   has_clock_ = clock_.open(&library_, tick_kind_);
   if (!has_clock_) missing("no device records: CUPTI tells no time");
@@ -369,10 +374,11 @@ void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* d
   if (call.site != kExit || self->pool_.has_come_back()) return;
   if (pthread_mutex_trylock(&self->lock_) != 0) return;
   if (self->finalize_.exchange(false) && self->holds_.exchange(false)) {
+    bool whole = !self->library_.facts().breaks_graphs || !self->saw_graph_.load();
     self->library_.unsubscribe();
-    self->library_.finalize();
+    if (whole) self->library_.finalize();
     self->launches_on_ = false;
-    self->api_->mark("gpu/torn_down", 13, 1);
+    self->api_->mark("gpu/torn_down", 13, whole ? 1 : 0);
   }
   pthread_mutex_unlock(&self->lock_);
 }

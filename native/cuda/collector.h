@@ -14,6 +14,7 @@
 #include "cuda/governor.h"
 #include "cuda/gpu_clock.h"
 #include "cuda/graph_nodes.h"
+#include "cuda/graph_watch.h"
 #include "cuda/kernel_names.h"
 #include "cuda/launch_table.h"
 #include "cuda/launches.h"
@@ -72,6 +73,8 @@ class Collector {
   void set_records(bool on, bool nodes) noexcept;
   void switch_records(bool on) noexcept;
   void mark_window() noexcept;
+  void watch_graphs(int64_t now_ns) noexcept;
+  void choose_graphs() noexcept;
   void set_external(bool on) noexcept;
   void set_sampling(uint32_t tier) noexcept;
 
@@ -111,6 +114,7 @@ class Collector {
   Launches launches_;
   Decoder decoder_;
   Governor governor_;
+  GraphWatch wholes_, node_records_;
   PcSampler pc_;
   PmSampler pm_;
   RangeProfiler range_;
@@ -127,6 +131,8 @@ class Collector {
   bool has_threads_ = false;
   bool has_clock_ = false;
   bool has_graphs_ = false;      // as a whole
+  bool without_wholes_ = false;  // although asked for, none came
+  bool without_nodes_ = false;
   std::atomic<int> sharers_{0};  // subscribers beside us
   bool asked_hardware_ = false;
   bool records_on_ = false;
@@ -154,6 +160,7 @@ class Collector {
   int64_t retry_ns_ = 0;
   int64_t busy_until_ns_ = 0;
   uint64_t launches_before_ = 0;
+  uint64_t graphs_before_ = 0;
   uint64_t cost_before_ = 0;
   uint64_t calls_before_ = 0;
   uint64_t call_ticks_before_ = 0;

@@ -178,18 +178,44 @@ int64_t Collector::window_ns(Window window) noexcept {
   return length * 3 / 4 + static_cast<int64_t>(random_ % static_cast<uint64_t>(length / 2 + 1));
 }
 
-void Collector::begin_window(Window window, int64_t now_ns) noexcept {
+void Collector::watch_graphs(int64_t now_ns) noexcept {
+  // While a method excludes device records, those of graphs are off as well.
+  if (!launches_on_ || (method_ != nullptr && is_alone())) return;
+  uint64_t launched = launches_.graphs() - graphs_before_;
+  if (nodes_on_) {
+    node_records_.observe(launched, decoder_.counts().nodes, window_start_ns_, now_ns);
+  } else if (has_graphs_) {
+    wholes_.observe(launched, decoder_.counts().graphs, window_start_ns_, now_ns);
+  }
+}
+
+// Between windows: what CUPTI does not show in one way may come in the other.
+void Collector::choose_graphs() noexcept {
   // Those who were beside us have left: graphs as a whole again.
-  if (!has_graphs_ && !records_on_ && library_.api() == Api::kV2 &&
+  if (!has_graphs_ && !records_on_ && library_.api() == Api::kV2 && !without_wholes_ &&
       sharers_.load(std::memory_order_relaxed) == 0) {
     has_graphs_ = library_.show_nodes(false) == kSuccess;
   }
+  if (node_records_.is_silent() && !without_nodes_) {
+    without_nodes_ = true;
+    missing("no nodes of graphs: CUPTI shows none of graphs that were made before they were on");
+  }
+  if (wholes_.is_silent() && has_graphs_) {
+    without_wholes_ = true;
+    set_records(false, false);
+    has_graphs_ = library_.show_nodes(true) != kSuccess;
+    missing("graphs are not timed as a whole: CUPTI shows none; their nodes are, in windows");
+  }
+}
+
+void Collector::begin_window(Window window, int64_t now_ns) noexcept {
+  choose_graphs();
   bool samples = window == Window::kOn && is_sampling_;
   bool on = window == Window::kOn && !samples;
   // Where they are asked for, from the start: CUPTI wants to know before a graph is instantiated.
-  bool nodes =
-      on && (tier_ == kTierNodes || tier_ == kTierAll ||
-             (saw_graph_.load(std::memory_order_relaxed) && ++on_windows_ % kNodesOneIn == 0));
+  bool nodes = on && !without_nodes_ &&
+               (tier_ == kTierNodes || tier_ == kTierAll ||
+                (saw_graph_.load(std::memory_order_relaxed) && ++on_windows_ % kNodesOneIn == 0));
   bool launches = window != Window::kQuiet;
   bool launched = launches_on_;
   bool toggles = !library_.facts().cannot_toggle;
@@ -217,6 +243,7 @@ void Collector::begin_window(Window window, int64_t now_ns) noexcept {
   window_start_ticks_ = ticks_of(tick_kind_);
   window_end_ns_ = now_ns + window_ns(window);
   launches_before_ = launches_.launches();
+  graphs_before_ = launches_.graphs();
   cost_before_ = launches_.cost_ticks();
   calls_before_ = launches_.calls();
   call_ticks_before_ = launches_.call_ticks();
@@ -272,6 +299,7 @@ void Collector::end_window(int64_t now_ns) noexcept {
   if (window_ == Window::kNone) return;
   if (window_ == Window::kOn && is_sampling_) method_->sampler->stop();
   governor().observe(facts(now_ns));
+  watch_graphs(now_ns);
   if (window_ == Window::kOn) library_.flush(0);
   if (window_ == Window::kOn || tier_ == kTierAll) return;
   const Overhead& overhead = governor().overhead();

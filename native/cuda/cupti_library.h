@@ -21,6 +21,7 @@ struct Facts {
   bool cannot_toggle = false;        // disabling kernel records may deadlock (13.0 GA)
   bool has_per_thread = false;       // a buffer per thread (13.0 on)
   bool has_hardware_events = false;  // without the faults that were mended until 13.4 update 1
+  bool breaks_graphs = true;         // a job with graphs crashes after cuptiFinalize (before 12.6)
   bool samples_beside = false;       // PC sampling and kernel records in one process (12.9 on)
 };
 Facts facts_of(uint32_t version) noexcept;

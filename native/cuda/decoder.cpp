@@ -76,6 +76,7 @@ bool Decoder::wait_for_room() noexcept {
 
 void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
                     uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept {
+  if (node != 0) counts_.nodes.add(1);
   if (times.start == 0 || times.end == 0) {
     counts_.zero_times.add(1);
     return;
@@ -147,6 +148,7 @@ void Decoder::synchronization(const SynchronizationRecord& record) noexcept {
 }
 
 void Decoder::graph(const GraphTraceRecord& record) noexcept {
+  counts_.graphs.add(1);
   char text[32];
   snprintf(text, sizeof(text), "CUDA graph %u", record.graph);
   write(ActivityKind::kGraph, name(text), track(record.device, TrackKind::kStream, record.stream),

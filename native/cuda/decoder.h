@@ -26,6 +26,8 @@ struct DecodeCounts {
   Count without_origin;  // whose launch was not found any more
   Count overhead_ns;     // of CUPTI, by its own records
   Count cut_buffers;     // whose rest CUPTI could not read
+  Count graphs;          // as a whole, with or without times
+  Count nodes;           // of graphs, the same
 };
 
 // As they are called in counters.

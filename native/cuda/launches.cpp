@@ -152,13 +152,15 @@ void Launches::enter(PerThread* thread, uint32_t, uint32_t, const CallbackData& 
 void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
                      const CallbackData& data) noexcept {
   uint64_t now = ticks_of(clock_);
+  uint8_t kind = kinds_[domain][id];
+  if (kind == static_cast<uint8_t>(kGraph)) graphs_.fetch_add(1, std::memory_order_relaxed);
   RingWriter* ring = thread->ring;
   if (ring != nullptr) {
     Launch launch = {};
     launch.duration_ticks = now - thread->start_ticks;
     launch.correlation = data.correlation;
     launch.stack = thread->stack;
-    launch.kind = kinds_[domain][id];
+    launch.kind = kind;
     ring->write_at(RecordType::kLaunch, name_of(domain, id, data.function), launch,
                    thread->start_ticks);
   }
@@ -169,7 +171,7 @@ void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
   launches_.fetch_add(kTimedOneIn, std::memory_order_relaxed);
   cost_ticks_.fetch_add(spent * kTimedOneIn, std::memory_order_relaxed);
   uint64_t call = now - thread->start_ticks - thread->spent_ticks;
-  bool is_kernel = kinds_[domain][id] == static_cast<uint8_t>(ActivityKind::kKernel);
+  bool is_kernel = kind == static_cast<uint8_t>(kLaunchKernel);
   // Much longer ones waited for room in the device's queue, or other programs had the core.
   if (!is_kernel || call > kMaxCallTicks) return;
   calls_.fetch_add(1, std::memory_order_relaxed);

@@ -39,6 +39,8 @@ class Launches {
 
   // Of all threads since the start, from every kTimedOneIn-th launch.
   uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
+  // Of whole graphs, each of them.
+  uint64_t graphs() const noexcept { return graphs_.load(std::memory_order_relaxed); }
   // Of those that launch a kernel: how many were timed, and how long their calls took.
   uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
   uint64_t call_ticks() const noexcept { return call_ticks_.load(std::memory_order_relaxed); }
@@ -55,6 +57,7 @@ class Launches {
   ClockKind clock_ = ClockKind::kMonotonic;
   std::atomic<uint32_t> turn_{1};  // of being enabled: an exit without its enter is not counted
   std::atomic<uint64_t> launches_{0};
+  std::atomic<uint64_t> graphs_{0};
   std::atomic<uint64_t> cost_ticks_{0};
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> call_ticks_{0};

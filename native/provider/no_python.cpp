@@ -19,6 +19,7 @@ const char* Sampler::why() const noexcept { return "no Python in this process"; 
 void describe_python(PythonInfo*) noexcept {}
 
 bool OwnStack::open(const PythonInfo&, Definitions*) noexcept { return false; }
+void OwnStack::tell_time(int64_t) noexcept {}
 uint32_t OwnStack::take() noexcept { return 0; }
 
 }  // namespace pilotlight

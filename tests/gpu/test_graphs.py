@@ -67,3 +67,32 @@ def test_a_graph_is_timed_as_a_whole_whatever_the_windows(
     # Every launch was heard, so the missing are known, whatever a busy machine does to windows.
     assert graph["total_count"] == pytest.approx(1000)
     assert graph["median_ns"] == pytest.approx(120_000, rel=0.01)
+
+
+def test_nodes_that_cupti_does_not_show_are_said_and_graphs_stay_whole(gpu_job: RunGpuJob) -> None:
+    """The real one may keep to the level that was on when a graph was made."""
+    done = gpu_job(
+        _GRAPH.format(launches=1500, pause_s=0.001),
+        PILOTLIGHT_GPU="auto",
+        PILOTLIGHT_GPU_PERIOD="0.05",
+        PILOTLIGHT_GPU_CEILING="1",
+        PILOTLIGHT_SIM_TRAPS="graphs_settled",
+    )
+    assert any("no nodes of graphs" in name for name in done.rows("marks"))
+    found = done.rows("activities")
+    assert found["attention"] == 0 and found["CUDA graph 2"] > 0
+
+
+def test_graphs_that_are_not_timed_again_after_a_window_with_nodes_are_shown_by_nodes(
+    gpu_job: RunGpuJob,
+) -> None:
+    """Those made before it was turned on are not timed as a whole, says its documentation."""
+    done = gpu_job(
+        _GRAPH.format(launches=1500, pause_s=0.001),
+        PILOTLIGHT_GPU="auto",
+        PILOTLIGHT_GPU_PERIOD="0.05",
+        PILOTLIGHT_GPU_CEILING="1",
+        PILOTLIGHT_SIM_TRAPS="graphs_whole_once",
+    )
+    assert any("graphs are not timed as a whole" in name for name in done.rows("marks"))
+    assert done.rows("activities")["attention"] > 0

@@ -142,10 +142,7 @@ def test_a_tool_that_was_there_first_keeps_cupti_and_the_report_says_so(
     assert not done.rows("activities")
 
 
-def test_cupti_is_torn_down_when_collection_is_turned_off(gpu_job: RunGpuJob) -> None:
-    done = gpu_job(
-        _WORK
-        + """
+_TURNED_OFF = """
 from pilotlight import _probe
 library = ctypes.CDLL(_probe.__file__)
 library.pilotlight_provider_api.restype = ctypes.c_void_p
@@ -157,7 +154,19 @@ tier.value = 4
 until(lambda: not work())
 print(work())
 """
-    )
+
+
+def test_cupti_is_torn_down_when_collection_is_turned_off(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(_WORK + _TURNED_OFF)
     assert done.code == 0, done.err
     assert done.marks("gpu/torn_down") == [1]
+    assert done.out.strip() == "0"
+
+
+def test_before_12_6_a_job_with_graphs_keeps_cupti_loaded(gpu_job: RunGpuJob) -> None:
+    """After cuptiFinalize of such a version it would crash (pytorch/pytorch#146604)."""
+    captures = "gpu.begin_capture(9); gpu.kernel('node', 1000, 9); gpu.end_capture(9)\n"
+    done = gpu_job(_WORK + captures + _TURNED_OFF, cupti=22)
+    assert done.code == 0, done.err
+    assert done.marks("gpu/torn_down") == [0]
     assert done.out.strip() == "0"

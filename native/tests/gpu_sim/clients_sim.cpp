@@ -9,6 +9,7 @@ namespace gpu_sim {
 
 Client clients[kClients];
 std::atomic<int> kinds_on[kKinds];
+std::atomic<uint32_t> graph_turns{0};
 std::atomic<bool> whole_graphs{false};
 std::atomic<bool> hardware_events{false};
 std::atomic<bool> has_context{false};
@@ -95,6 +96,7 @@ abi::Result add_client(void** subscriber, abi::Callback callback, void* user, bo
 void set_kind(Client* client, uint32_t kind, bool on) {
   if (client->kinds[kind].exchange(on ? 1 : 0) == (on ? 1 : 0)) return;
   kinds_on[kind] += on ? 1 : -1;
+  if (kind == abi::kGraphTrace) graph_turns++;
 }
 
 abi::Result enable_kind(Client* client, uint32_t kind, bool on) {

@@ -51,6 +51,7 @@ struct Client {
 
 extern Client clients[kClients];
 extern std::atomic<int> kinds_on[kKinds];  // by how many of them
+extern std::atomic<uint32_t> graph_turns;  // of records of whole graphs
 
 // V1 has no clients: the first entry stands for whoever registered last.
 inline Client* v1_client() { return &clients[0]; }

@@ -214,8 +214,10 @@ bool traces_nodes() {
   return kernel_records_on() && !whole;
 }
 
-const Hooks hooks = {on_call,     on_device_work, on_graph,    on_resource,
-                     in_callback, stretch,        traces_nodes};
+uint32_t graph_turn() { return graph_turns; }
+
+const Hooks hooks = {on_call,     on_device_work, on_graph,     on_resource,
+                     in_callback, stretch,        traces_nodes, graph_turn};
 
 }  // namespace
 

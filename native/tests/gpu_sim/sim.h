@@ -87,8 +87,9 @@ struct Hooks {
   void (*graph)(const GraphEvent* event);
   void (*resource)(uint32_t id, void* context);
   bool (*in_callback)();
-  double (*stretch)();     // of kernels, while they are instrumented
-  bool (*traces_nodes)();  // whether the nodes of a graph are told one by one
+  double (*stretch)();       // of kernels, while they are instrumented
+  bool (*traces_nodes)();    // whether the nodes of a graph are told one by one
+  uint32_t (*graph_turn)();  // how often that they are told as a whole was turned on or off
 };
 
 struct Stats {
