@@ -1,6 +1,9 @@
 // native/probe/framework.cpp: what the adapters of frameworks put around functions, as far as it
 // happens too often for Python.
+#include "probe/counted_call.h"
+#include "probe/hot.h"
 #include "probe/module_call.h"
+#include "probe/module_choice.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
 #include "probe/wrapped.h"
@@ -10,11 +13,16 @@ namespace {
 
 constexpr int64_t kSecondNs = 1000000000;
 
+// The clock is asked no more often than it moves, about.
+constexpr uint64_t kLookTicks = 4000000;
+
 PyObject* each_second = nullptr;
+uint64_t looked_ticks = 0;
 int64_t next_second_ns = 0;
 PyObject* name_text = nullptr;
 
-PyObject* call_phase(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+PILOTLIGHT_HOT PyObject* call_phase(PyObject* self, PyObject* const* args, size_t count,
+                                    PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
   bool entered = enter_phase(wrapped->phase);
   PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
@@ -22,7 +30,8 @@ PyObject* call_phase(PyObject* self, PyObject* const* args, size_t count, PyObje
   return result;
 }
 
-PyObject* call_backward(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+PILOTLIGHT_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, size_t count,
+                                       PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
   bool entered = enter_phase(Phase::kBackward);
   backward_begins();
@@ -32,7 +41,8 @@ PyObject* call_backward(PyObject* self, PyObject* const* args, size_t count, PyO
   return result;
 }
 
-PyObject* call_optimizer(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+PILOTLIGHT_HOT PyObject* call_optimizer(PyObject* self, PyObject* const* args, size_t count,
+                                        PyObject* names) {
   PyObject* optimizer = PyVectorcall_NARGS(count) > 0 ? args[0] : nullptr;
   bool begun = optimizer != nullptr && optimizer_begins(optimizer);
   PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
@@ -61,11 +71,12 @@ PyObject* call_range(PyObject* self, PyObject* const* args, size_t count, PyObje
 PyObject* call_timed(PyObject* function, const void* key, PyObject* const* args, size_t count,
                      PyObject* names) {
   function_called(key);
+  ThreadPhases& before = thread_phases();
   // Functions that it calls while it is traced are part of it.
-  thread_phases().step_calls++;
+  if (before.step_calls++ == 0) before.call = {function, args, count, names};
   PyObject* result = PyObject_Vectorcall(function, args, count, names);
   ThreadPhases& mine = thread_phases();
-  if (mine.step_calls > 0) mine.step_calls--;
+  if (mine.step_calls > 0 && --mine.step_calls == 0) mine.call = {};
   return result;
 }
 
@@ -85,42 +96,21 @@ PyObject* call_around(PyObject* self, PyObject* const* args, size_t count, PyObj
   PyObject* token = PyObject_Vectorcall(wrapped->before, args, count, names);
   if (token == nullptr && !swallow(wrapped)) return nullptr;
   PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
-  if (token != nullptr && token != Py_None) {
-    PyObject* told;
-    {
-      KeptError kept;
-      told =
-          PyObject_CallFunctionObjArgs(wrapped->after, token, result ? result : Py_None, nullptr);
-      if (told == nullptr && swallow(wrapped)) told = Py_NewRef(Py_None);
-      if (told == nullptr && result == nullptr) {
-        PyErr_Clear();  // the function's own exception is the one to be seen
-        told = Py_NewRef(Py_None);
-      }
-      if (told == nullptr) {
-        // An interrupt reached us: it goes on in place of the result.
-        Py_DECREF(token);
-        Py_DECREF(result);
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        kept.replace(type, value, traceback);
-        return nullptr;
-      }
-    }
-    Py_DECREF(told);
-  }
+  if (token != nullptr && token != Py_None) tell_after(wrapped, token, &result);
   Py_XDECREF(token);
   return result;
 }
 
 // record_function.__enter__ and __exit__: the framework's own labels are told as phases already.
-uint32_t annotation_name(PyObject* annotation) noexcept {
+PILOTLIGHT_HOT uint32_t annotation_name(PyObject* annotation) noexcept {
   if (!Probe::get().collecting()) return 0;
   PyObject* name = PyObject_GetAttr(annotation, name_text);
   uint32_t id = 0;
   if (name != nullptr && PyUnicode_Check(name)) {
     std::string_view text = utf8_of(name);
-    bool is_own =
-        text.substr(0, 10) == "Optimizer." || text.substr(0, 21) == "enumerate(DataLoader)";
+    bool is_own = text.substr(0, 10) == "Optimizer." ||
+                  text.substr(0, 21) == "enumerate(DataLoader)" ||
+                  text == "DistributedDataParallel.forward";
     if (!is_own) id = name_id(name);
   }
   if (name == nullptr) PyErr_Clear();
@@ -131,30 +121,36 @@ uint32_t annotation_name(PyObject* annotation) noexcept {
 // Kept from enter to exit, so that the name is looked for once.
 void annotation_begins(PyObject* annotation, uint32_t name) noexcept {
   ThreadPhases& mine = thread_phases();
-  if (mine.annotations == ThreadPhases::kMostAnnotations) mine.annotations = 0;
+  if (mine.annotations == ThreadPhases::kMostAnnotations) {
+    mine.annotations = 0;
+    mine.annotations_forgotten = true;
+  }
   mine.annotation[mine.annotations++] = {annotation, name};
+  write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kRange));
 }
 
-uint32_t annotation_ends(PyObject* annotation) noexcept {
-  ThreadPhases& mine = thread_phases();
+uint32_t annotation_ends(ThreadPhases& mine, PyObject* annotation) noexcept {
   // Those above it were left without an exit.
   for (uint32_t i = mine.annotations; i-- > 0;) {
     if (mine.annotation[i].of != annotation) continue;
     mine.annotations = i;
     return mine.annotation[i].name;
   }
-  return annotation_name(annotation);
+  return mine.annotations_forgotten ? annotation_name(annotation) : 0;
 }
 
-PyObject* call_enter(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+PILOTLIGHT_HOT PyObject* call_enter(PyObject* self, PyObject* const* args, size_t count,
+                                    PyObject* names) {
   uint32_t name = PyVectorcall_NARGS(count) > 0 ? annotation_name(args[0]) : 0;
-  if (PyVectorcall_NARGS(count) > 0) annotation_begins(args[0], name);
-  if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kRange));
+  if (name != 0) annotation_begins(args[0], name);
   return PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
 }
 
-PyObject* call_exit(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
-  uint32_t name = PyVectorcall_NARGS(count) > 0 ? annotation_ends(args[0]) : 0;
+PILOTLIGHT_HOT PyObject* call_exit(PyObject* self, PyObject* const* args, size_t count,
+                                   PyObject* names) {
+  ThreadPhases& mine = thread_phases();
+  bool is_told = mine.annotations != 0 || mine.annotations_forgotten;
+  uint32_t name = is_told && PyVectorcall_NARGS(count) > 0 ? annotation_ends(mine, args[0]) : 0;
   PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
   if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kRange));
   return result;
@@ -239,6 +235,30 @@ PyObject* py_each_second(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+PyObject* py_call_under_way(PyObject*, PyObject*) {
+  const ThreadPhases::Call& call = thread_phases().call;
+  if (call.function == nullptr) Py_RETURN_NONE;
+  Py_ssize_t positional = PyVectorcall_NARGS(call.count);
+  PyObject* arguments = PyTuple_New(positional);
+  PyObject* named = PyDict_New();
+  for (Py_ssize_t i = 0; arguments != nullptr && i < positional; i++) {
+    PyTuple_SET_ITEM(arguments, i, keep(call.args[i]));
+  }
+  Py_ssize_t names = named != nullptr && call.names != nullptr ? PyTuple_GET_SIZE(call.names) : 0;
+  for (Py_ssize_t i = 0; i < names; i++) {
+    if (PyDict_SetItem(named, PyTuple_GET_ITEM(call.names, i), call.args[positional + i]) < 0) {
+      Py_CLEAR(named);
+      break;
+    }
+  }
+  if (arguments != nullptr && named != nullptr) {
+    return Py_BuildValue("ONN", call.function, arguments, named);
+  }
+  Py_XDECREF(arguments);
+  Py_XDECREF(named);
+  return nullptr;
+}
+
 PyObject* py_automatic_step(PyObject*, PyObject* number) {
   steps_are_told();
   if (number == Py_None) {
@@ -267,6 +287,18 @@ PyObject* py_span(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+PILOTLIGHT_COLD void look_after_step() noexcept {
+  int64_t now_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
+  choose_outputs(now_ns);
+  if (now_ns < next_second_ns) return;
+  next_second_ns = now_ns + kSecondNs;
+  tell_spans();
+  KeptError kept;
+  PyObject* told = PyObject_CallNoArgs(each_second);
+  if (told == nullptr) PyErr_Clear();
+  Py_XDECREF(told);
+}
+
 PyMethodDef methods[] = {
     {"phase_call", fast(py_phase_call), METH_FASTCALL,
      "phase_call(function, fault, phase): calls of the function are that phase."},
@@ -282,6 +314,9 @@ PyMethodDef methods[] = {
      "function_call(function, fault): steps are told from the rhythm of such calls."},
     {"method_call", fast(py_plain_call<call_method>), METH_FASTCALL,
      "method_call(function, fault): the same for a method, by the object that it is called on."},
+    {"call_under_way", py_call_under_way, METH_NOARGS,
+     "Function, arguments and named arguments of this thread's outermost function_call or "
+     "method_call, or None."},
     {"enter_call", fast(py_plain_call<call_enter>), METH_FASTCALL,
      "enter_call(function, fault): for an __enter__ whose object has a name."},
     {"exit_call", fast(py_plain_call<call_exit>), METH_FASTCALL,
@@ -301,22 +336,20 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-void after_step() noexcept {
+PILOTLIGHT_HOT void after_step(uint64_t ticks) noexcept {
   if (each_second == nullptr) return;
-  int64_t now_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
-  choose_outputs(now_ns);
-  if (now_ns < next_second_ns) return;
-  next_second_ns = now_ns + kSecondNs;
-  KeptError kept;
-  PyObject* told = PyObject_CallNoArgs(each_second);
-  if (told == nullptr) PyErr_Clear();
-  Py_XDECREF(told);
+  choose_spans();
+  if (!module_choice.outputs_seen && ticks - looked_ticks < kLookTicks) return;
+  looked_ticks = ticks;
+  look_after_step();
 }
 
 int add_framework(PyObject* module) noexcept {
   name_text = PyUnicode_InternFromString("name");
   if (name_text == nullptr) return -1;
-  if (add_wrapped_type(module) < 0 || add_module_call(module) < 0) return -1;
+  if (add_wrapped_type(module) < 0 || add_module_call(module) < 0 || add_counted_call(module) < 0) {
+    return -1;
+  }
   return PyModule_AddFunctions(module, methods);
 }
 

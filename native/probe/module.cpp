@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "probe/hot.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
 
@@ -191,7 +192,7 @@ PyObject* py_ticks(PyObject*, PyObject*) {
 }
 
 // Also while paused: steps are what an overhead measurement compares.
-void write_step(int64_t step, uint64_t ticks) noexcept {
+PILOTLIGHT_HOT void write_step(int64_t step, uint64_t ticks) noexcept {
   RingWriter* ring = python_ring();
   if (ring == nullptr) return;
   Value value = {};
@@ -199,7 +200,7 @@ void write_step(int64_t step, uint64_t ticks) noexcept {
   if (ticks == 0) ticks = ticks_of(ring->clock());
   ring->write_at(RecordType::kStep, 0, value, ticks);
   Probe::get().note_step(ticks);
-  after_step();
+  after_step(ticks);
 }
 
 PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -285,7 +286,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 }  // namespace
 
-void write_automatic_step(const int64_t* number, uint64_t ticks) noexcept {
+PILOTLIGHT_HOT void write_automatic_step(const int64_t* number, uint64_t ticks) noexcept {
   if (has_explicit_steps.load(std::memory_order_relaxed)) return;
   if (number != nullptr) next_step.store(*number, std::memory_order_relaxed);
   write_step(next_step.fetch_add(1, std::memory_order_relaxed), ticks);

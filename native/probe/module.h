@@ -48,7 +48,7 @@ void write_automatic_step(const int64_t* number, uint64_t ticks) noexcept;
 std::string_view utf8_of(PyObject* text) noexcept;
 
 // Lets adapters look at what changes slowly, at most once a second.
-void after_step() noexcept;
+void after_step(uint64_t ticks) noexcept;
 
 // What adapters of frameworks use; -1 with an exception.
 int add_framework(PyObject* module) noexcept;

@@ -1,6 +1,8 @@
 // native/probe/module_call.cpp
 #include "probe/module_call.h"
 
+#include "probe/hot.h"
+#include "probe/module_choice.h"
 #include "probe/module_names.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
@@ -14,17 +16,6 @@ constexpr uint32_t kModuleDepth = 3;
 
 ModuleNames module_names;
 uint32_t module_names_run = 0;
-// Outputs are looked at in two steps a second at most, and so seldom that it takes a thousandth of
-// the process's CPU time: what follows in the backward costs about as much again.
-constexpr int64_t kOutputsNs = 500000000;
-constexpr int64_t kOutputsRest = 2000;
-constexpr int64_t kAskAgainNs = 50000000;
-
-bool outputs_wanted = false;  // in this step
-bool outputs_seen = false;
-int64_t next_outputs_ns = 0;
-int64_t next_outputs_cpu_ns = 0;
-int64_t outputs_cost_ns = 0;  // of the steps since they were last chosen
 PyObject* training_text = nullptr;
 PyObject* modules_text = nullptr;
 
@@ -92,8 +83,7 @@ bool is_true(PyObject* object) noexcept {
   return is;
 }
 
-void outermost_module(Wrapped* wrapped, PyObject* module) noexcept {
-  if (is_training()) return;
+PILOTLIGHT_COLD void outermost_module(Wrapped* wrapped, PyObject* module) noexcept {
   bool may_train = is_true(PyObject_GetAttr(module, training_text)) &&
                    is_true(PyObject_CallNoArgs(wrapped->after));
   module_called(module, may_train);
@@ -108,7 +98,7 @@ bool tell_output(Wrapped* wrapped, uint32_t depth, PyObject* module, PyObject* r
                                                 result != nullptr ? result : Py_None, nullptr);
   Py_XDECREF(number);
   Py_XDECREF(told);
-  outputs_cost_ns += clock_ns(CLOCK_MONOTONIC) - start_ns;
+  module_choice.outputs_cost_ns += clock_ns(CLOCK_MONOTONIC) - start_ns;
   if (told != nullptr || swallow(wrapped)) return true;
   if (result == nullptr) {
     PyErr_Clear();  // the function's own exception is the one to be seen
@@ -120,38 +110,61 @@ bool tell_output(Wrapped* wrapped, uint32_t depth, PyObject* module, PyObject* r
   return false;
 }
 
-PyObject* call_module(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
-  Wrapped* wrapped = as_wrapped(self);
-  ThreadPhases& before = thread_phases();
-  // Modules that run again inside a backward belong to it.
-  if (before.modules >= kModuleDepth || PyVectorcall_NARGS(count) == 0 ||
-      (before.modules == 0 && backward_under_way())) {
-    return PyObject_Vectorcall(wrapped->function, args, count, names);
+// The call with everything that is told of it in a step that is chosen for that.
+PyObject* call_told(Wrapped* wrapped, PyObject* const* args, size_t count, PyObject* names,
+                    bool is_outermost) noexcept {
+  bool is_told = thread_phases().spans;
+  uint32_t name = is_told ? module_name(wrapped, args[0], is_outermost) : 0;
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kModule));
+  module_choice.calls += is_told;
+  thread_phases().modules++;
+  PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
+  ThreadPhases& after = thread_phases();
+  if (after.modules > 0) after.modules--;
+  if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kModule));
+  if (after.outputs && (result != nullptr || is_outermost) &&
+      !tell_output(wrapped, after.modules, args[0], result)) {
+    Py_CLEAR(result);
   }
-  bool is_outermost = before.modules == 0;
-  bool entered = false;
-  if (is_outermost) {
-    before.outputs = outputs_wanted;
-    outputs_seen = outputs_seen || outputs_wanted;
-    outermost_module(wrapped, args[0]);
-    entered = enter_phase(Phase::kForward);
-  }
-  uint32_t name = module_name(wrapped, args[0], is_outermost);
-  PyObject* result = nullptr;
-  if (PyErr_Occurred() == nullptr) {
-    if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kModule));
-    before.modules++;
+  return result;
+}
+
+PILOTLIGHT_HOT PyObject* call_outermost(Wrapped* wrapped, PyObject* const* args, size_t count,
+                                        PyObject* names) noexcept {
+  ModuleChoice& chosen = chosen_modules();
+  if (++chosen.outermost == kCallsOfAStep) choose_spans();
+  ThreadPhases& mine = thread_phases();
+  mine.spans = chosen.spans;
+  mine.outputs = chosen.outputs;
+  chosen.outputs_seen = chosen.outputs_seen || chosen.outputs;
+  if (!is_training()) outermost_module(wrapped, args[0]);
+  bool entered = enter_phase(Phase::kForward);
+  PyObject* result;
+  if (mine.spans || mine.outputs) {
+    result = call_told(wrapped, args, count, names, true);
+  } else {
+    mine.modules = 1;
     result = PyObject_Vectorcall(wrapped->function, args, count, names);
-    ThreadPhases& after = thread_phases();
-    if (after.modules > 0) after.modules--;
-    if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kModule));
-    if (after.outputs && (result != nullptr || is_outermost) &&
-        !tell_output(wrapped, after.modules, args[0], result)) {
-      Py_CLEAR(result);
-    }
+    thread_phases().modules = 0;
   }
   if (entered) leave_phase(Phase::kForward);
   return result;
+}
+
+PILOTLIGHT_HOT PyObject* call_module(PyObject* self, PyObject* const* args, size_t count,
+                                     PyObject* names) {
+  Wrapped* wrapped = as_wrapped(self);
+  ThreadPhases& mine = thread_phases();
+  if (PyVectorcall_NARGS(count) != 0) {
+    // Modules that run again inside a backward belong to it.
+    if (mine.modules == 0) {
+      if (!backward_under_way()) return call_outermost(wrapped, args, count, names);
+    } else if (mine.modules < kModuleDepth && (mine.spans || mine.outputs)) {
+      return call_told(wrapped, args, count, names, false);
+    }
+  }
+  return PyObject_Vectorcall(wrapped->function, args, count, names);
 }
 
 PyObject* py_module_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -190,18 +203,6 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
-
-void choose_outputs(int64_t now_ns) noexcept {
-  if (outputs_seen) {
-    next_outputs_ns = now_ns + kOutputsNs;
-    next_outputs_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) + kOutputsRest * outputs_cost_ns;
-    outputs_cost_ns = 0;
-  }
-  outputs_seen = outputs_wanted = false;
-  if (now_ns < next_outputs_ns || !Probe::get().collecting()) return;
-  outputs_wanted = clock_ns(CLOCK_PROCESS_CPUTIME_ID) >= next_outputs_cpu_ns;
-  if (!outputs_wanted) next_outputs_ns = now_ns + kAskAgainNs;
-}
 
 int add_module_call(PyObject* module) noexcept {
   training_text = PyUnicode_InternFromString("training");

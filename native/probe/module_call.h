@@ -6,9 +6,6 @@
 
 namespace pilotlight {
 
-// After a step: whether the modules of the next are asked for what they return.
-void choose_outputs(int64_t now_ns) noexcept;
-
 int add_module_call(PyObject* module) noexcept;
 
 }  // namespace pilotlight

@@ -5,6 +5,7 @@
 #include <new>
 #include <type_traits>
 
+#include "probe/hot.h"
 #include "probe/module.h"
 #include "probe/probe.h"
 
@@ -38,27 +39,38 @@ ProcessPhases process;
 // are of no run, so the first access of a run makes it.
 __thread std::aligned_storage_t<sizeof(ThreadPhases), alignof(ThreadPhases)> thread_storage;
 
-ProcessPhases& process_phases() noexcept {
+PILOTLIGHT_COLD void begin_run(uint32_t run) noexcept {
+  process.run = run;
+  for (uint32_t& name : process.names) name = 0;
+  process.rounds.clear();
+  process.held.clear();
+  process.timed = nullptr;
+  process.is_training = process.has_step = false;
+  process.backwards = 0;
+}
+
+PILOTLIGHT_COLD void begin_thread(ThreadPhases* thread, uint32_t run) noexcept {
+  (new (thread) ThreadPhases{})->run = run;
+}
+
+inline ProcessPhases& process_phases() noexcept {
   uint32_t run = Probe::get().run_number();
-  if (process.run != run) {
-    process.run = run;
-    for (uint32_t& name : process.names) name = 0;
-    process.rounds.clear();
-    process.held.clear();
-    process.timed = nullptr;
-    process.is_training = process.has_step = false;
-    process.backwards = 0;
-  }
+  if (__builtin_expect(process.run != run, 0)) begin_run(run);
   return process;
 }
 
-uint32_t name_of(Phase phase) noexcept {
-  uint32_t& id = process_phases().names[static_cast<size_t>(phase)];
-  if (id == 0) id = Probe::get().string(kNames[static_cast<size_t>(phase)]);
-  return id;
+PILOTLIGHT_COLD uint32_t new_name(Phase phase) noexcept {
+  return process.names[static_cast<size_t>(phase)] =
+             Probe::get().string(kNames[static_cast<size_t>(phase)]);
 }
 
-void write(RingWriter* ring, RecordType type, Phase phase, uint64_t ticks) noexcept {
+uint32_t name_of(Phase phase) noexcept {
+  uint32_t id = process_phases().names[static_cast<size_t>(phase)];
+  return __builtin_expect(id != 0, 1) ? id : new_name(phase);
+}
+
+PILOTLIGHT_HOT __attribute__((noinline)) void write(RingWriter* ring, RecordType type, Phase phase,
+                                                    uint64_t ticks) noexcept {
   write_span_at(ring, type, name_of(phase), static_cast<uint8_t>(SpanKind::kPhase), ticks);
 }
 
@@ -80,20 +92,26 @@ void drop_top(ThreadPhases& mine) noexcept {
   mine.mask &= ~(1u << static_cast<uint32_t>(mine.open[mine.depth]));
 }
 
-void first_step() noexcept {
+PILOTLIGHT_COLD void begin_first_step() noexcept {
   ThreadPhases& mine = thread_phases();
-  if (process_phases().has_step || mine.first_ticks != 0) return;
+  if (mine.first_ticks != 0) return;
   RingWriter* ring = python_ring();
   if (ring != nullptr) mine.first_ticks = ticks_of(ring->clock());
 }
 
-// The program may still tell its steps itself: the first is told when the second begins.
-void tell_first_step() noexcept {
+inline void first_step() noexcept {
+  if (!process_phases().has_step) begin_first_step();
+}
+
+PILOTLIGHT_COLD void end_first_step() noexcept {
   ThreadPhases& mine = thread_phases();
-  if (!process_phases().has_step && mine.first_ticks != 0) {
-    write_automatic_step(nullptr, mine.first_ticks);
-  }
+  if (mine.first_ticks != 0) write_automatic_step(nullptr, mine.first_ticks);
   process.has_step = true;
+}
+
+// The program may still tell its steps itself: the first is told when the second begins.
+inline void tell_first_step() noexcept {
+  if (!process_phases().has_step) end_first_step();
 }
 
 uint64_t now_ticks() noexcept {
@@ -140,7 +158,7 @@ void note_evaluation(ThreadPhases& mine, bool may_train) noexcept {
   mine.evaluates = !may_train;
 }
 
-void round_called(const void* optimizer) noexcept {
+PILOTLIGHT_HOT void round_called(const void* optimizer) noexcept {
   switch (process_phases().rounds.called(optimizer)) {
     case Rounds::Call::kPart:
       return;
@@ -160,23 +178,24 @@ void round_called(const void* optimizer) noexcept {
 
 // Not inlined: a step of a framework leaves little in the cache, so that code which is fetched once
 // for all of a step's records costs less than copies which save the call.
-__attribute__((noinline)) void write_span_at(RingWriter* ring, RecordType type, uint32_t name,
-                                             uint8_t kind, uint64_t ticks) noexcept {
+PILOTLIGHT_HOT __attribute__((noinline)) void write_span_at(RingWriter* ring, RecordType type,
+                                                            uint32_t name, uint8_t kind,
+                                                            uint64_t ticks) noexcept {
   RecordHeader header = {};
   header.flags = kind;
   ring->write_at(type, name, header, ticks);
 }
 
 // Not inlined, and its address hidden: the compiler would look for it anew at every use.
-__attribute__((noinline)) ThreadPhases& thread_phases() noexcept {
+PILOTLIGHT_HOT __attribute__((noinline)) ThreadPhases& thread_phases() noexcept {
   auto* thread = reinterpret_cast<ThreadPhases*>(&thread_storage);
   __asm__("" : "+r"(thread));
   uint32_t run = Probe::get().run_number();
-  if (__builtin_expect(thread->run != run, 0)) (new (thread) ThreadPhases{})->run = run;
+  if (__builtin_expect(thread->run != run, 0)) begin_thread(thread, run);
   return *thread;
 }
 
-bool enter_phase(Phase phase) noexcept {
+PILOTLIGHT_HOT bool enter_phase(Phase phase) noexcept {
   ThreadPhases& mine = thread_phases();
   RingWriter* ring = python_ring();
   if (ring == nullptr) return false;
@@ -193,7 +212,7 @@ bool enter_phase(Phase phase) noexcept {
   return true;
 }
 
-void leave_phase(Phase phase) noexcept {
+PILOTLIGHT_HOT void leave_phase(Phase phase) noexcept {
   ThreadPhases& mine = thread_phases();
   if (!mine.has(phase)) return;
   RingWriter* ring = python_ring();
@@ -206,7 +225,7 @@ void leave_phase(Phase phase) noexcept {
   go_on(mine, ring, ticks);
 }
 
-void automatic_step() noexcept {
+PILOTLIGHT_HOT void automatic_step() noexcept {
   tell_first_step();
   write_automatic_step(nullptr, 0);
 }
@@ -241,7 +260,7 @@ void module_called(const void* module, bool may_train) noexcept {
   }
 }
 
-bool is_training() noexcept { return process_phases().is_training; }
+PILOTLIGHT_HOT bool is_training() noexcept { return process_phases().is_training; }
 
 void function_called(const void* function) noexcept {
   ThreadPhases& mine = thread_phases();
@@ -262,19 +281,19 @@ void step_call_begins() noexcept {
   if (!process_phases().is_training && thread_phases().step_calls == 0) automatic_step();
 }
 
-void backward_begins() noexcept {
+PILOTLIGHT_HOT void backward_begins() noexcept {
   begin_training();
   process.backwards++;
   first_step();
 }
 
-void backward_ends() noexcept {
+PILOTLIGHT_HOT void backward_ends() noexcept {
   if (process_phases().backwards > 0) process.backwards--;
 }
 
-bool backward_under_way() noexcept { return process_phases().backwards > 0; }
+PILOTLIGHT_HOT bool backward_under_way() noexcept { return process_phases().backwards > 0; }
 
-bool optimizer_begins(const void* optimizer) noexcept {
+PILOTLIGHT_HOT bool optimizer_begins(const void* optimizer) noexcept {
   ThreadPhases& mine = thread_phases();
   begin_training();
   process.optimizer_calls++;
@@ -288,7 +307,7 @@ bool optimizer_begins(const void* optimizer) noexcept {
   return true;
 }
 
-void optimizer_ends(const void* optimizer, bool has_stepped) noexcept {
+PILOTLIGHT_HOT void optimizer_ends(const void* optimizer, bool has_stepped) noexcept {
   ThreadPhases& mine = thread_phases();
   if (mine.optimizers > 0) mine.optimizers--;
   if (mine.optimizers == 0) leave_phase(Phase::kOptimizer);

@@ -9,6 +9,8 @@
 #include "probe/rhythm.h"
 #include "ring/ring.h"
 
+typedef struct _object PyObject;
+
 namespace pilotlight {
 
 class RingWriter;
@@ -34,17 +36,28 @@ struct ThreadPhases {
     uint32_t name;
   };
 
+  // The outermost function under way whose rhythm is listened to, as it was called.
+  struct Call {
+    PyObject* function;
+    PyObject* const* args;
+    size_t count;
+    PyObject* names;
+  };
+
   uint32_t run = 0;  // of the probe; a forked child begins anew
   uint32_t depth = 0;
   Phase open[kMost] = {};
   bool written[kMost] = {};
   uint32_t mask = 0;
   uint32_t modules = 0;     // calls of modules under way, as far as they are told
-  bool outputs = false;     // what the outermost of them and those inside it return is looked at
+  bool spans = false;       // the outermost of them and those inside it are told by name
+  bool outputs = false;     // what they return is looked at
   uint32_t step_calls = 0;  // calls under way that are a step by themselves
+  Call call = {};
   uint32_t optimizers = 0;
   const void* optimizer[kMostOptimizers] = {};
   uint32_t annotations = 0;
+  bool annotations_forgotten = false;  // there were more than have room
   Annotation annotation[kMostAnnotations] = {};
   Rhythm rhythm;
   uint64_t first_ticks = 0;  // when the first step began, until it is sure that we tell steps

@@ -12,7 +12,7 @@ namespace {
 PyTypeObject* wrapped_type = nullptr;
 
 PyObject* bare(PyObject* object) noexcept {
-  return Py_TYPE(object) == wrapped_type ? as_wrapped(object)->function : object;
+  return is_wrapped(object) ? as_wrapped(object)->function : object;
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -148,6 +148,8 @@ PyType_Spec spec = {"pilotlight._probe.Wrapped", sizeof(Wrapped), 0,
 
 }  // namespace
 
+bool is_wrapped(PyObject* object) noexcept { return Py_TYPE(object) == wrapped_type; }
+
 Wrapped* new_wrapped(PyObject* function, PyObject* fault, vectorcallfunc call) noexcept {
   auto* wrapped = as_wrapped(wrapped_type->tp_alloc(wrapped_type, 0));
   if (wrapped == nullptr) return nullptr;
@@ -170,6 +172,24 @@ void tell_fault(Wrapped* wrapped) noexcept {
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(traceback);
+}
+
+void tell_after(Wrapped* wrapped, PyObject* token, PyObject** result) noexcept {
+  KeptError kept;
+  PyObject* told =
+      PyObject_CallFunctionObjArgs(wrapped->after, token, *result ? *result : Py_None, nullptr);
+  if (told != nullptr || swallow(wrapped)) {
+    Py_XDECREF(told);
+    return;
+  }
+  if (*result == nullptr) {
+    PyErr_Clear();  // the function's own exception is the one to be seen
+    return;
+  }
+  Py_CLEAR(*result);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  kept.replace(type, value, traceback);
 }
 
 int add_wrapped_type(PyObject* module) noexcept {

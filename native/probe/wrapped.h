@@ -21,7 +21,8 @@ struct Wrapped {
   PyObject* name;
   PyObject* weak;
   Phase phase;
-  uint8_t kind;  // SpanKind
+  uint8_t kind;   // SpanKind
+  bool is_awake;  // of a woken_call
 };
 
 // A new Wrapped around `function` with everything else empty, or nullptr with an exception.
@@ -29,6 +30,9 @@ Wrapped* new_wrapped(PyObject* function, PyObject* fault, vectorcallfunc call) n
 
 // Passes the exception that is set to `fault`, and clears it.
 void tell_fault(Wrapped* wrapped) noexcept;
+
+// after(token, result), whose errors are ours; an interrupt goes on in place of the result.
+void tell_after(Wrapped* wrapped, PyObject* token, PyObject** result) noexcept;
 
 // Keeps an exception that is under way over calls of ours.
 class KeptError {
@@ -51,6 +55,8 @@ class KeptError {
  private:
   PyObject *type_, *value_, *traceback_;
 };
+
+bool is_wrapped(PyObject* object) noexcept;
 
 inline Wrapped* as_wrapped(PyObject* object) noexcept { return reinterpret_cast<Wrapped*>(object); }
 

@@ -86,6 +86,21 @@ def around_call(
 ) -> Wrapped:
     """after(before(*args), result); a `before` that answers None is enough."""
 
+def counted_call(
+    function: Callable[..., Any], fault: _Fault, due: Callable[[Any, int], int], /
+) -> Wrapped:
+    """due(first argument, number of its call); it answers after how many it is asked again."""
+
+def forget_counted(address: int, /) -> None: ...
+def woken_call(
+    function: Callable[..., Any], fault: _Fault, after: Callable[[Any, Any], object], /
+) -> Wrapped:
+    """after(first argument, result), once after each wake()."""
+
+def wake(wrapped: Wrapped, /) -> None: ...
+def call_under_way() -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+    """This thread's outermost function_call or method_call."""
+
 def range_call(function: Callable[..., Any], fault: _Fault, name: str, kind: int, /) -> Wrapped: ...
 def optimizer_call(function: Callable[..., Any], fault: _Fault, /) -> Wrapped: ...
 def step_call(function: Callable[..., Any], fault: _Fault, /) -> Wrapped: ...

@@ -120,3 +120,15 @@ def test_reductions_that_were_not_told_are_taken_from_the_backward(tmp_path: Pat
     assert phases["communication"].total_ns == (2 * 2 + 3 * 2) * MS
     assert phases["backward"].total_ns == (2 * 6 + 6 * 8 - 3 * 2) * MS
     assert phases["communication"].is_estimate
+
+
+def test_modules_that_were_told_in_some_steps_stand_for_the_others(tmp_path: Path) -> None:
+    process = Process(0)
+    name, every = process.name("Model"), process.name("modules.every")
+    for number in range(6):
+        process.add("spans", THREAD, name, MODULE, 0, S + number * 10 * MS, (number + 1) * MS)
+    process.add("counters", THREAD, every, S + 15 * MS, 4.0)
+    process.add("counters", THREAD, every, S + 45 * MS, 2.0)
+    (model,) = report(tmp_path, process).frameworks.modules
+    assert (model.count, model.total_ns) == (2 + 4 * 3 + 2, (1 + 2 + 4 * (3 + 4 + 5) + 2 * 6) * MS)
+    assert (model.max_ns, model.is_estimate) == (6 * MS, True)

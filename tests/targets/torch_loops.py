@@ -49,6 +49,12 @@ def plain() -> None:
 
 
 @loop
+def many_small_modules() -> None:
+    model = nn.Sequential(*(nn.Identity() for _ in range(40)), nn.Linear(8, 4))
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), 400)
+
+
+@loop
 def two_optimizers() -> None:
     model = network()
     first = torch.optim.SGD(model[0].parameters(), lr=0.1)

@@ -45,9 +45,10 @@ def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
     if told.modules:
         table = _table("Modules", "name", "rank", "calls", "total", "mean")
         for times in told.modules[:_ROWS]:
+            about = "~" if times.is_estimate else ""
+            calls, total = about + units.count(times.count), about + units.duration(times.total_ns)
             mean = units.duration(times.total_ns // times.count)
-            total = units.duration(times.total_ns)
-            _add(table, times.name, label(times.process), units.count(times.count), total, mean)
+            _add(table, times.name, label(times.process), calls, total, mean)
         _print(console, table, len(told.modules) - _ROWS)
     if told.collectives:
         table = _table("Collectives", "operation", "group", "rank", "count", "bytes", "total",

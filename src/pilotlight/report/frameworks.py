@@ -7,23 +7,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotlight.recording.columns import Array, group
+from pilotlight.recording.columns import Array, Columns, group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import CollectiveFlag, MarkKind, SpanKind
 
 LISTED = 100
+_MOST_APART = 64.0
 _TOLD = ("recompile ", "graph break: ", "compile failed ", "out of memory ", "adapter ")
 
 
 @dataclass(frozen=True)
 class SpanTimes:
-    """Of one process: how often and how long, all of it inside what it is part of."""
+    """Of one process: how often and how long, all of it inside what it is part of.
+
+    `is_estimate`: only some of its calls were told; the rest is reckoned from them.
+    """
 
     process: int
     name: str
     count: int
     total_ns: int
     max_ns: int
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,14 @@ def _spans(recording: Recording, kind: SpanKind) -> tuple[SpanTimes, ...]:
     numbers = recording.names.find(spans["process"], spans["name"])
     found, position = group(spans["process"], numbers)
     size = found[0].size
-    counts = np.bincount(position, minlength=size)
-    totals = np.bincount(position, spans["duration_ns"], size)
+    stands_for = (
+        _steps_each_stands_for(recording, spans, numbers)
+        if kind == SpanKind.MODULE
+        else np.ones(spans.rows)
+    )
+    told = np.bincount(position, minlength=size)
+    counts = np.bincount(position, stands_for, size)
+    totals = np.bincount(position, stands_for * spans["duration_ns"], size)
     longest: Array = np.zeros(size, np.int64)
     np.maximum.at(longest, position, spans["duration_ns"])
     order = np.argsort(-totals, kind="stable")[:LISTED].tolist()
@@ -96,9 +107,30 @@ def _spans(recording: Recording, kind: SpanKind) -> tuple[SpanTimes, ...]:
             int(counts[row]),
             int(totals[row]),
             int(longest[row]),
+            bool(counts[row] > told[row]),
         )
         for row in order
     )
+
+
+def _steps_each_stands_for(recording: Recording, spans: Columns, numbers: Array) -> Array:
+    """Modules of fast steps are told in every n-th; the probe says n when it changes."""
+    result: Array = np.ones(spans.rows)
+    counters = recording.detail("counters")
+    texts = recording.names.texts
+    every = [number for number, text in enumerate(texts) if text == "modules.every"]
+    is_every = np.isin(recording.names.find(counters["process"], counters["name"]), every)
+    # Backward by module is told in steps of its own choice.
+    backward = [number for number, text in enumerate(texts) if text.endswith(" backward")]
+    is_forward = ~np.isin(numbers, backward)
+    for process in np.unique(counters["process"][is_every]).tolist():
+        said = is_every & (counters["process"] == process)
+        order = np.argsort(counters["time_ns"][said], kind="stable")
+        times = counters["time_ns"][said][order]
+        values = np.concatenate([[1.0], np.clip(counters["value"][said][order], 1, _MOST_APART)])
+        mine = is_forward & (spans["process"] == process)
+        result[mine] = values[np.searchsorted(times, spans["start_ns"][mine], "right")]
+    return result
 
 
 def _collectives(recording: Recording) -> tuple[CollectiveTimes, ...]:

@@ -177,6 +177,16 @@ def test_modules_go_by_their_path(loops: Callable[[str], Loop]) -> None:
     assert {name: loops("plain").modules[name] for name in names} == dict.fromkeys(names, 10)
 
 
+def test_modules_of_fast_steps_are_told_in_some_of_them_and_phases_in_all(
+    loops: Callable[[str], Loop],
+) -> None:
+    # 42 modules take 17 µs: a step would have to last 17 ms for all of them to be told.
+    loop = loops("many_small_modules")
+    assert loop.steps == list(range(400)) and loop.phases["forward"] == 400
+    assert 64 <= loop.modules["Sequential"] < 400
+    assert loop.modules["Sequential.40"] == loop.modules["Sequential"]
+
+
 def test_the_backward_of_modules_is_told_in_some_steps(loops: Callable[[str], Loop]) -> None:
     told = Counter({n: c for n, c in loops("plain").modules.items() if n.endswith(" backward")})
     assert set(told) == {f"Sequential.{layer} backward" for layer in range(3)}

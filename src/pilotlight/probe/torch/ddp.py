@@ -6,14 +6,16 @@ and for the network: the communication that no computation hides.
 
 To be called back costs some 30 µs, more where the cache has forgotten us, so it is done at most ten
 times in a second of the process's CPU time: of backwards that follow each other faster every
-second, fourth, eighth ... is told. The sequence counts them all, so those that two ranks tell still
-match.
+second, fourth, eighth ... is told. They are counted in C++, by `prepare_for_backward` of the C++
+reducer, which DDP calls after each forward whose gradients it will reduce. The sequence counts them
+all, so those that two ranks tell still match.
 """
 
 from __future__ import annotations
 
 import time
 import weakref
+from _thread import get_ident
 
 from pilotlight import _probe
 from pilotlight.probe.phases import COMMUNICATION
@@ -36,21 +38,38 @@ _STATISTICS = {
 }
 
 
-class Reducer:
+class Pace:
+    """Which of a reducer's backwards are told."""
+
+    def __init__(self) -> None:
+        self._told = 0
+        self._told_ns = time.process_time_ns()
+
+    def every(self, sequence: int) -> int:
+        """Those whose number this divides."""
+        if sequence <= ALL_TOLD:
+            return 1
+        now_ns = time.process_time_ns()
+        apart_ns = (now_ns - self._told_ns) // max(1, sequence - self._told)
+        self._told, self._told_ns = sequence, now_ns
+        every = 1
+        while every * max(apart_ns, 1000) < LEAST_APART_NS:
+            every *= 2
+        return every
+
+
+class Reduction:
     """The reductions of one DDP module; its hooks run inside autograd and never raise."""
 
-    def __init__(self, adapter: Adapter, engine: Any, module: Any, of: Any) -> None:
+    def __init__(self, adapter: Adapter, engine: Any, module: Any) -> None:
         group = module.process_group
-        self.of = of
         self._engine = engine
         self._group = group_name(group)
         self._rank, self._world = group.rank(), group.size()
         trained = [each for each in module.parameters() if each.requires_grad]
         self._bytes = sum(each.numel() * each.element_size() for each in trained)
         self._dtype = str(trained[0].dtype).replace("torch.", "") if trained else ""
-        self._sequence = self._told = 0
-        self._every = 1
-        self._told_ns = time.process_time_ns()
+        self.sequence = 0
         self._start = 0
         self._is_armed = False
         self._entered = False
@@ -58,21 +77,6 @@ class Reducer:
         self.on_backward = adapter.guarded(self._on_backward)
         self._on_gradients = adapter.guarded(self._gradients)
         self._on_reduced = adapter.guarded(self._reduced)
-
-    def is_wanted(self) -> bool:
-        """Counts one more backward; whether it is to be told."""
-        self._sequence += 1
-        if self._sequence <= ALL_TOLD:
-            return True
-        if self._sequence % self._every:
-            return False
-        now_ns = time.process_time_ns()
-        apart_ns = (now_ns - self._told_ns) // max(1, self._sequence - self._told)
-        self._every = 1
-        while self._every * max(apart_ns, 1000) < LEAST_APART_NS:
-            self._every *= 2
-        self._told, self._told_ns = self._sequence, now_ns
-        return self._sequence % self._every == 0
 
     def _on_backward(self, *_: Any) -> None:
         # Several outputs, or a module that is called twice: once a backward is enough.
@@ -93,7 +97,7 @@ class Reducer:
         _probe.collective(
             "ddp.all_reduce",
             self._group,
-            self._sequence,
+            self.sequence,
             self._bytes,
             self._dtype,
             self._rank,
@@ -117,8 +121,8 @@ class Reducer:
                 _probe.counter(name, value)
 
 
-# By the address of the module. Kept when the adapter is put in again, so that the sequence goes on.
-_reducers: dict[int, Reducer] = {}
+# By the address of the C++ reducer. Kept when the adapter is put in again.
+_paces: dict[int, tuple[Any, Pace]] = {}
 
 
 def install(adapter: Adapter, torch: Any) -> None:
@@ -126,28 +130,48 @@ def install(adapter: Adapter, torch: Any) -> None:
         return
     parallel = torch.nn.parallel.DistributedDataParallel
     engine = torch.autograd.Variable._execution_engine
-    is_grad_enabled = torch.is_grad_enabled
+    reductions: weakref.WeakKeyDictionary[Any, Reduction] = weakref.WeakKeyDictionary()
+    woken: list[_probe.Wrapped] = []
+    wanted: dict[int, int] = {}  # by thread: the sequence of the forward that is to be told
 
-    def made(module: Any) -> Reducer:
-        key = id(module)
-        of = weakref.ref(module, lambda _: _reducers.pop(key, None))
-        return _reducers.setdefault(key, Reducer(adapter, engine, module, of))
+    def due(reducer: Any, sequence: int) -> int:
+        every = _pace(reducer).every(sequence)
+        if sequence % every == 0:
+            wanted[get_ident()] = sequence
+            _probe.wake(woken[0])
+        return every - sequence % every
 
-    def before(module: Any, *_: Any) -> Any:
-        if not (module.require_backward_grad_sync and is_grad_enabled()):
-            return None
-        reducer = _reducers.get(id(module)) or made(module)
-        return (reducer, module) if reducer.is_wanted() else None
-
-    def after(token: tuple[Reducer, Any], output: Any) -> None:
-        reducer, module = token
+    def after(module: Any, output: Any) -> None:
+        sequence = wanted.pop(get_ident(), None)
         node = first_node(output)
-        if node is not None:
-            node.register_prehook(reducer.on_backward)
-            reducer.statistics(module)
+        if sequence is None or node is None:
+            return
+        reduction = reductions.get(module)
+        if reduction is None:
+            reduction = reductions[module] = Reduction(adapter, engine, module)
+        reduction.sequence = sequence
+        node.register_prehook(reduction.on_backward)
+        reduction.statistics(module)
 
-    adapter.replace(
-        parallel,
-        "_post_forward",
-        lambda call: _probe.around_call(call, adapter.fault, before, after),
-    )
+    def post_forward(call: Any) -> _probe.Wrapped:
+        woken.append(_probe.woken_call(call, adapter.fault, after))
+        return woken[0]
+
+    if adapter.replace(parallel, "_post_forward", post_forward):
+        adapter.replace(
+            torch._C._distributed_c10d.Reducer,
+            "prepare_for_backward",
+            lambda call: _probe.counted_call(call, adapter.fault, due),
+        )
+
+
+def _pace(reducer: Any) -> Pace:
+    key = id(reducer)
+    if key not in _paces:
+
+        def forget(_: Any) -> None:
+            _paces.pop(key, None)
+            _probe.forget_counted(key)
+
+        _paces[key] = weakref.ref(reducer, forget), Pace()
+    return _paces[key][1]
