@@ -79,11 +79,12 @@ def test_compilations_are_spans_with_the_name_of_the_function(recorded: Recordin
     assert compiled.count("compile jit(train_step)") >= 2
 
 
-def test_a_second_compilation_of_a_function_is_told(recorded: Recording) -> None:
+def test_a_second_compilation_of_a_function_is_told_with_its_reason(recorded: Recording) -> None:
     marks = recorded.detail("marks")
     numbers = recorded.names.find(marks["process"], marks["name"])
     told = [recorded.names.texts[int(number)] for number in numbers]
-    assert any(text.startswith("recompile jit(train_step)") for text in told)
+    reasons = [text for text in told if text.startswith("recompile jit(train_step)")]
+    assert reasons[0] == "recompile jit(train_step): argument [0] is float32[16], was float32[8]"
 
 
 def test_annotations_transfers_and_waits_are_told(recorded: Recording) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from pilotlight import _probe
+from pilotlight.probe.jax.signature import UNKNOWN, Signature, difference, signature_of
 from pilotlight.probe.phases import COMPILE
 
 TYPE_CHECKING = False
@@ -20,14 +21,17 @@ DURATIONS = {
 }
 _EVENTS = ("/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses")
 _SHORTEST_S = 0.0005
+_MOST_FUNCTIONS = 4096
 
 
 class Listener:
     """jax.monitoring tells durations when they are over: their start is reckoned back."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree_util: Any) -> None:
+        self._tree_util = tree_util
         self._ticks, self._ns = _probe.ticks(), time.monotonic_ns()
-        self._compiled: dict[str, int] = {}
+        # How often, and for what last.
+        self._compiled: dict[str, tuple[int, Signature | None]] = {}
 
     def duration(self, event: str, seconds: float, **details: Any) -> None:
         what = DURATIONS.get(event)
@@ -39,13 +43,23 @@ class Listener:
         start = end - int(seconds * ticks_a_second)
         _probe.span(f"{what} {function}".strip(), COMPILE, start, end)
         if what == "compile" and function:
-            count = self._compiled.get(function, 0) + 1
-            if len(self._compiled) < 4096:
-                self._compiled[function] = count
-            if count > 1:
-                _probe.mark(
-                    f"recompile {function}: its arguments have other shapes or types", count
-                )
+            self._compilation(function)
+
+    def _compilation(self, function: str) -> None:
+        count, before = self._compiled.get(function, (0, None))
+        now = self._signature(function)
+        if count or len(self._compiled) < _MOST_FUNCTIONS:
+            self._compiled[function] = count + 1, now
+        if count:
+            reason = UNKNOWN if before is None or now is None else difference(before, now)
+            _probe.mark(f"recompile {function}: {reason}", count + 1)
+
+    def _signature(self, function: str) -> Signature | None:
+        """Of the call that is compiled for, where it is one of a function that we know."""
+        call = _probe.call_under_way()
+        if call is None or str(getattr(call[0], "__name__", "?")) not in function:
+            return None
+        return signature_of(self._tree_util, call[1], call[2])
 
     def event(self, event: str, **_: Any) -> None:
         if event in _EVENTS:
@@ -53,7 +67,7 @@ class Listener:
 
 
 def install(adapter: Adapter, jax: Any) -> None:
-    listener = Listener()
+    listener = Listener(jax.tree_util)
     duration, event = adapter.guarded(listener.duration), adapter.guarded(listener.event)
     monitoring = jax.monitoring
     monitoring.register_event_duration_secs_listener(duration)
