@@ -1,4 +1,5 @@
-"""Steps of JAX by the rhythm of calls: a thread for each way to make a function that is called."""
+"""Steps of JAX by the rhythm of calls: after a preparation, and in a thread for each way to make a
+function that is called."""
 
 from __future__ import annotations
 
@@ -25,8 +26,20 @@ def call(function: Callable[[Any], Any], x: Any, times: int) -> None:
     jax.block_until_ready(x)
 
 
+@jax.jit
+def prepared(x: jax.Array) -> jax.Array:
+    return x + 1
+
+
+@jax.jit
+def update(x: jax.Array) -> jax.Array:
+    return x / 2
+
+
 def main() -> None:
     x = jnp.ones(8)
+    call(prepared, x, 4)
+    call(update, x, 70)
     ahead = jax.jit(double).lower(x).compile()
     ways = {
         "options": (with_options, jnp.ones(8), 11),

@@ -214,8 +214,9 @@ def test_models_functions_and_scripts_look_untouched(loops: Callable[[str], Loop
 
 
 def test_hooks_that_raise_ten_times_turn_the_adapter_off(loops: Callable[[str], Loop]) -> None:
-    (off,) = [mark for mark in loops("faulty").marks if mark.startswith("adapter")]
-    assert off.startswith("adapter torch off: its hooks raised 10 times, last ValueError")
+    marks = loops("faulty").marks
+    told = "adapter torch off: its hooks raised 10 times, last ValueError"
+    assert [mark.startswith(told) for mark in marks if mark.startswith("adapter")] == [True], marks
     assert loops("faulty").phases == {}
 
 
