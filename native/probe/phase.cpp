@@ -1,6 +1,9 @@
 // native/probe/phase.cpp
 #include "probe/phase.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <new>
 #include <type_traits>
@@ -18,6 +21,9 @@ static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Phase::k
 
 // A program that has an optimizer may evaluate for that many calls before it trains.
 constexpr uint32_t kEvaluationPatience = 1024;
+// A function that is called so often, or that has been called again for so long, is no preparation.
+constexpr uint32_t kPreparationCalls = 8;
+constexpr int64_t kPreparationNs = 2000000000;
 
 // Of the process, under the GIL. First what every call needs, in one line of the cache.
 struct alignas(64) ProcessPhases {
@@ -143,6 +149,21 @@ void begin_training() noexcept {
   if (process_phases().is_training) return;
   process.is_training = true;
   process.held.clear();
+}
+
+// The first steps by rhythm may be those of a preparation: they wait until another takes over, and
+// are none, or until it is sure. Only the main thread's: others may end before.
+bool is_preparation(ThreadPhases& mine) noexcept {
+  if (mine.rhythm_is_sure || getpid() != static_cast<pid_t>(syscall(SYS_gettid))) return false;
+  int64_t now_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
+  if (process.held.count == 0) mine.held_ns = now_ns;
+  return process.held.count < kPreparationCalls && now_ns - mine.held_ns < kPreparationNs;
+}
+
+void end_preparation(ThreadPhases& mine) noexcept {
+  if (mine.rhythm_is_sure) return;
+  mine.rhythm_is_sure = true;
+  if (process.holder == &mine) tell_held();
 }
 
 Rhythm::Times* times_of(const ThreadPhases& mine) noexcept {
@@ -271,8 +292,12 @@ void function_called(const void* function) noexcept {
     case Rhythm::Call::kFirst:
       return first_step();
     case Rhythm::Call::kHeldAndBeat:
+      if (!mine.rhythm_is_sure && process.holder == &mine) process.held.clear();
+      mine.rhythm_is_sure = true;
       return write_held(process.times.other);
     case Rhythm::Call::kBeat:
+      if (is_preparation(mine) && hold_step()) return;
+      end_preparation(mine);
       return automatic_step();
   }
 }
@@ -327,8 +352,13 @@ void last_steps() noexcept {
     if (process.rounds.are_rounds()) tell_held();
     return;
   }
-  tell_held();
-  if (process.timed == &mine && mine.rhythm.was_to_change()) write_held(process.times.other);
+  bool was_to_change = process.timed == &mine && mine.rhythm.was_to_change();
+  if (was_to_change && mine.held_ns != 0 && !mine.rhythm_is_sure) {
+    process.held.clear();
+  } else {
+    tell_held();
+  }
+  if (was_to_change) write_held(process.times.other);
 }
 
 uint64_t optimizer_calls() noexcept { return process_phases().optimizer_calls; }

@@ -60,10 +60,12 @@ struct ThreadPhases {
   bool annotations_forgotten = false;  // there were more than have room
   Annotation annotation[kMostAnnotations] = {};
   Rhythm rhythm;
-  uint64_t first_ticks = 0;  // when the first step began, until it is sure that we tell steps
-  uint64_t data_ticks = 0;   // when data were last asked for, before the first step is told
-  bool evaluates = false;    // the last call of a module was no part of a training
-  bool infers = false;       // enough of them for a program that does nothing else
+  uint64_t first_ticks = 0;     // when the first step began, until it is sure that we tell steps
+  uint64_t data_ticks = 0;      // when data were last asked for, before the first step is told
+  bool evaluates = false;       // the last call of a module was no part of a training
+  bool rhythm_is_sure = false;  // the steps of functions are no longer held back
+  int64_t held_ns = 0;          // since when they were; 0: never
+  bool infers = false;          // enough of them for a program that does nothing else
 
   bool has(Phase phase) const noexcept { return (mask >> static_cast<uint32_t>(phase) & 1) != 0; }
 };

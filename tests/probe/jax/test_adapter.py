@@ -58,12 +58,13 @@ def test_steps_follow_the_rhythm_of_the_jitted_function_and_then_the_annotation(
     assert steps[-2:] == [1000, 1001]
 
 
-def test_functions_made_by_pmap_by_options_and_ahead_of_time_make_steps(tmp_path: Path) -> None:
+def test_rhythms_make_steps_and_what_was_called_in_preparation_makes_none(tmp_path: Path) -> None:
     steps = run_target(tmp_path, "jax_rhythms.py").detail("steps")
     of_threads = Counter(steps["thread"].tolist())
-    # A call less than there were: nothing ends the last. A thread that is not the first to step
-    # begins with its second call.
-    assert sorted(of_threads.values()) == [11 - 1, 21 - 2, 31 - 2]
+    # The main thread's four calls of another function are part of its first step. By pmap, options
+    # and ahead of time: a thread that is not the first to step begins with its second call, and
+    # nothing ends the last.
+    assert sorted(of_threads.values()) == [11 - 2, 21 - 2, 31 - 2, 70]
 
 
 def test_the_processes_of_jax_distributed_are_ranks(tmp_path: Path) -> None:
