@@ -324,6 +324,11 @@ def test_kernels_that_the_profiler_lost_are_no_waits(script: Any) -> None:
     assert not verdict("A03", story.trace()).findings
 
 
+def test_a_kernel_whose_return_type_is_a_template_has_a_short_name() -> None:
+    name = "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(int)"
+    assert short_name(name) == "kernel"
+
+
 def test_a_kernel_in_an_unnamed_namespace_has_a_short_name() -> None:
     for space in ("(anonymous namespace)", "<unnamed>"):
         assert short_name(f"void at::native::{space}::CatArray<float, 4>(int)") == "CatArray"

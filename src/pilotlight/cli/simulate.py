@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from pilotlight.errors import UsageError
@@ -26,7 +27,7 @@ class Simulate:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(self, args: argparse.Namespace) -> int:
-        from pilotlight.simulate.fault import parse_fault
+        from pilotlight.simulate.fault import FAULTS, parse_fault
         from pilotlight.simulate.job import read_job
         from pilotlight.simulate.run import simulate, step_us
         from pilotlight.simulate.schedule import schedule
@@ -34,6 +35,9 @@ class Simulate:
 
         shape = read_job(args.job)
         faults = [parse_fault(text, shape) for text in args.fault]
+        for text, fault in zip(args.fault, faults, strict=True):
+            if fault.kind in FAULTS and fault.is_of_all_ranks and "rank=" in text:
+                print(f"pilotlight simulate: {text}: is of all ranks, not of one", file=sys.stderr)
         traces = simulate(shape, faults)
         try:
             args.output.mkdir(parents=True, exist_ok=True)

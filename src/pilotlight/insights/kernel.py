@@ -98,5 +98,6 @@ def is_fp32_without_tensor_cores(name: str) -> bool:
 
 def short_name(name: str) -> str:
     """Without template arguments and namespaces."""
-    plain = re.sub(r"(?:\(anonymous namespace\)|<unnamed>|\{anonymous\})::", "", name)
+    plain = re.sub(r"^std::enable_if<[^>]*>::type ", "", name)
+    plain = re.sub(r"(?:\(anonymous namespace\)|<unnamed>|\{anonymous\})::", "", plain)
     return re.sub(r"<.*|\(.*", "", plain).split("::")[-1].removeprefix("void ")[:40]

@@ -53,6 +53,11 @@ class Fault:
     def is_of_one_rank(self) -> bool:
         return FAULTS[self.kind][1]
 
+    @property
+    def is_of_all_ranks(self) -> bool:
+        """Then `rank` means nothing; a link has its group by it, a stage its number."""
+        return not self.is_of_one_rank and self.kind not in ("slow_link", "stage_imbalance")
+
     def cause_in(self, shape: JobShape) -> str:
         if shape.counters and self.kind in _WITH_COUNTERS:
             return _WITH_COUNTERS[self.kind]

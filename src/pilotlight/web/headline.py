@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from pilotlight.analysis import Analysis
 
 
@@ -12,9 +14,7 @@ def headline(found: Analysis) -> str:
         if not job.traces:
             return "Nothing could be read."
         return "No device activity in this trace: only the host can be looked at."
-    parts = [view.whole for view in job.ranks]
-    whole = sum(row.window_ns for row in parts) or 1
-    busy = 1 - sum(row.idle_ns for row in parts) / whole
+    busy = 1 - fmean(view.all_idle_ratio for view in job.ranks)
     steps = job.step_count
     text = f"Step {duration(job.step_ns)}" if steps else f"{duration(job.step_ns)} of device time"
     text += f", device busy {share(busy)}"
