@@ -36,6 +36,12 @@ def test_of_two_ranks_the_later_host_is_named() -> None:
     assert first(*simulated("slow_host", 1, 1.3, ranks=2)) == ("straggler", 1)
 
 
+def test_of_three_ranks_the_others_are_compared_without_the_straggler() -> None:
+    """Each of the others has it for a half of its peers, and yet they wait alike."""
+    assert first(*simulated("slow_host", 2, 1.3, ranks=3)) == ("straggler", 2)
+    assert is_silent("A26", *simulated(ranks=3))
+
+
 def test_a_rank_that_is_slow_by_turns_is_no_slow_device() -> None:
     # Of these lengths one rank has the longest in most steps, by chance.
     shape = JobShape(ranks=4, steps=8, layers=6, seed=96214)

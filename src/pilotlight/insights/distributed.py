@@ -19,6 +19,7 @@ LATE_SHARE = 0.6
 SKEW_RATIO = 0.015
 MIN_STEPS = 3
 SPREADS = 3.0
+FEW_OTHERS = 2
 _WAIT = Idle.COMMUNICATION
 _NAMED = tuple(c.value for c in (Idle.LOADER, Idle.GC, Idle.COMPILE, Idle.CHECKPOINT))
 
@@ -92,7 +93,8 @@ def straggler(job: Job) -> Verdict:
     waits = step_waits(job, matched)
     # Lateness that other rules name is not this one's: waits for a rank in its loader count with
     # the loader.
-    deficits = _lasting(_deficits(job, matched, waits + _named_idle(job, waits.shape[1])))
+    unnamed = waits + _named_idle(job, waits.shape[1])
+    deficits = _lasting(_deficits(job, matched, unnamed))
     if not waits.sum():
         return Verdict()
     means = deficits.mean(axis=1)
@@ -101,7 +103,8 @@ def straggler(job: Job) -> Verdict:
     late = deficits.argmax(axis=0) == worst
     share = float(most[late].sum() / max(1.0, most.sum()))
     ratio = float(deficits[worst].sum()) / job.ranks[worst].steady_ns
-    if means[worst] < SPREADS * _spread(deficits, worst):
+    others = np.delete(_lasting(_deficits(job, matched, unnamed, left_out=worst)), worst, axis=0)
+    if means[worst] < SPREADS * _spread(deficits[worst], others):
         return Verdict()
     if share < LATE_SHARE or ratio <= SKEW_RATIO:
         return Verdict()
@@ -138,17 +141,22 @@ def waiting_deficit(job: Job, column: int) -> float | None:
     return float(deficits[column].sum()) / job.ranks[column].steady_ns
 
 
-def _deficits(job: Job, matched: Collectives, waits: Float64) -> Float64:
-    """How much less each rank waits than its peers, by step. Stages of a pipeline wait differently
-    by design: there the peers are those with the same part of the model."""
+def _deficits(
+    job: Job, matched: Collectives, waits: Float64, left_out: int | None = None
+) -> Float64:
+    """How much less each rank waits than its peers, by step; the one left out is no peer. Stages of
+    a pipeline wait differently by design: there the peers are those with the same part of the
+    model."""
     found = np.zeros_like(waits)
     stages = stages_of(job, matched)
     peers_of = {column: columns for columns in stages for column in columns}
     for column in range(len(waits)):
-        peers = [other for other in peers_of.get(column, range(len(waits))) if other != column]
+        apart = (column, left_out)
+        peers = [other for other in peers_of.get(column, range(len(waits))) if other not in apart]
         if not peers:
-            peers = [other for other in range(len(waits)) if other != column]
-        found[column] = np.median(waits[peers], axis=0) - waits[column]
+            peers = [other for other in range(len(waits)) if other not in apart]
+        if peers:
+            found[column] = np.median(waits[peers], axis=0) - waits[column]
     return found
 
 
@@ -173,14 +181,14 @@ def _named_idle(job: Job, length: int) -> Float64:
     )
 
 
-def _spread(deficits: Float64, worst: int) -> float:
-    """By how much ranks differ by chance: the others among each other, or, of two ranks, from step
-    to step."""
-    if len(deficits) == 2:
-        row = deficits[worst]
-        return float(np.median(np.abs(row - np.median(row))) / np.sqrt(len(row)))
-    others = np.delete(deficits.mean(axis=1), worst)
-    return 1.4826 * float(np.median(np.abs(others)))
+def _spread(worst: Float64, others: Float64) -> float:
+    """By how much ranks differ by chance: the others among each other. Of one or two others that
+    says little: there also how the worst differs from step to step."""
+    among = 1.4826 * float(np.median(np.abs(others.mean(axis=1))))
+    if len(others) > FEW_OTHERS:
+        return among
+    by_step = float(np.median(np.abs(worst - np.median(worst))) / np.sqrt(len(worst)))
+    return max(among, by_step)
 
 
 def step_waits(job: Job, matched: Collectives) -> Float64:
