@@ -5,7 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pilotlight.trace.device_lanes import by_device
+from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.trace import Kind, Trace
 from pilotlight.trace.trace_file import read_file
 
@@ -83,3 +87,34 @@ def test_categories_are_believed_before_names_of_processes(tmp_path: Path) -> No
     kernel = {**span(0, 7, "gemm"), "cat": "kernel"}
     (trace,) = read(tmp_path, [named("process", 0, "GPU 0"), kernel, span(0, 7, "note")])
     assert kinds(trace) == {"gemm": Kind.KERNEL, "note": Kind.OTHER}
+
+
+NAMES = ["/device:GPU:0", "x/device:TPU:1", "GPU 7", "GPU", "/host:CPU", "/device:GPU:99999999", ""]
+LINES = ["Stream #1", "XLA Ops", "Steps", ""]
+PIDS = st.integers(0, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(PIDS, st.sampled_from(NAMES)),
+    st.dictionaries(st.tuples(PIDS, PIDS), st.sampled_from(LINES)),
+    st.lists(st.tuples(PIDS, PIDS, st.sampled_from(["kernel", "", "cpu_op"])), min_size=1),
+)
+def test_no_span_is_lost_or_changed_but_in_its_kind(
+    processes: dict[int, str],
+    lines: dict[tuple[int, int], str],
+    rows: list[tuple[int, int, str]],
+) -> None:
+    events = [named("process", pid, name) for pid, name in processes.items()]
+    events += [named("thread", pid, name, tid) for (pid, tid), name in lines.items()]
+    for i, (pid, tid, category) in enumerate(rows):
+        told = {"cat": category} if category else {}
+        events.append({**span(pid, tid, f"s{i}", i + 1), **told})
+    whole = read_kineto(iter([json.dumps(events).encode()]), "a.json")
+    found = by_device(whole)
+    assert {trace.names[n] for trace in found for n in trace.spans.name} == set(whole.names)
+    for trace in found:
+        for start_ns, number in zip(trace.spans.start_ns, trace.spans.name, strict=True):
+            assert trace.names[number] == f"s{start_ns // 1000 - 1}"
+    if len(found) == 1:
+        assert len(found[0].spans) == len(whole.spans)
