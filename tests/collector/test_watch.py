@@ -219,9 +219,9 @@ def test_what_expired_is_removed(started: tuple[Collector, TestClient]) -> None:
     until(lambda: collector.watcher.jobs())
     id = client.post("/v1/captures", json={"job": "job", "ranks": [0]}).json()["data"]["id"]
     client.put(f"/v1/detail?capture={id}&agent={agents[0].name}", content=b"x")
-    assert collector.desk.files(id)
+    assert collector.desk.shelf.files(id)
     assert collector.desk.expire(time.time_ns() + 10**18) == 1
-    assert collector.desk.files(id) == []
+    assert collector.desk.shelf.files(id) == []
     assert client.get("/v1/captures").json()["data"][0]["state"] == "expired"
 
 
@@ -234,7 +234,7 @@ def test_what_nobody_wants_any_more_is_removed(started: tuple[Collector, TestCli
     assert early.status_code == 400 and "still on its way" in early.json()["error"]
     client.put(f"/v1/detail?capture={id}&agent={agents[0].name}", content=b"x")
     assert client.post("/v1/captures/expire", json={"id": id}).status_code == 200
-    assert collector.desk.files(id) == []
+    assert collector.desk.shelf.files(id) == []
     assert client.get("/v1/captures").json()["data"][0]["state"] == "expired"
     assert client.post("/v1/captures/expire", json={"id": "../.."}).status_code == 404
     assert client.post("/v1/captures/expire", content=b"[").status_code == 400

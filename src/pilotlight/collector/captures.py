@@ -3,86 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 import secrets
-import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from pilotlight.capture.agree import Proposal, RankSteps, are_equal
-from pilotlight.collector.agreement import Agreement, Decided
+from pilotlight.capture.agree import Proposal
+from pilotlight.collector.agreement import Decided
+from pilotlight.collector.capture import Capture
 from pilotlight.collector.config import Captures as Settings
+from pilotlight.collector.shelf import ARCHIVE, Shelf
 from pilotlight.errors import NotFound, StoreError, UsageError
+from pilotlight.store.schema import TABLES
 from pilotlight.store.store import Store
 
 ANSWER_S = 120.0
-_PLAIN = re.compile(r"[^A-Za-z0-9_.-]")
 _DAY_NS = 86_400 * 10**9
 _USER_GAP_S = 5.0
-_ARCHIVE = ".tar.zst"
-NODES_FILE = "nodes.json"
-
-
-@dataclass
-class Capture:
-    """`agents`: by agent the node and ranks that are asked; `got`: by agent what it sent."""
-
-    id: str
-    tenant: str
-    job: str
-    attempt: int
-    reason: str
-    asked_by: str
-    finding: str
-    agents: dict[str, tuple[str, tuple[int, ...]]]
-    from_ns: int
-    to_ns: int
-    requested_ns: int
-    expires_ns: int
-    options: Mapping[str, object] = field(default_factory=dict)
-    handed: set[str] = field(default_factory=set)
-    got: dict[str, int] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-    agreement: Agreement = field(default_factory=Agreement)
-    state: str = "requested"
-
-    @property
-    def ranks(self) -> list[int]:
-        return sorted({rank for _, ranks in self.agents.values() for rank in ranks})
-
-    def title_of(self, agent: str) -> str:
-        """Its node; two agents of one machine are told apart."""
-        node = self.agents[agent][0]
-        is_shared = sum(other == node for other, _ in self.agents.values()) > 1
-        return f"{node}-{agent[:8]}" if is_shared else node
-
-    def row(self, now_ns: int) -> dict[str, object]:
-        return {
-            "tenant": self.tenant,
-            "job": self.job,
-            "attempt": self.attempt,
-            "id": self.id,
-            "reason": self.reason,
-            "asked_by": self.asked_by,
-            "finding": self.finding,
-            "state": self.state,
-            "problem": "; ".join(f"{node}: {why}" for node, why in self.problems.items())[:2000],
-            "ranks": self.ranks,
-            "nodes": sorted({node for node, _ in self.agents.values()}),
-            "from_ns": self.from_ns,
-            "to_ns": self.to_ns,
-            "requested_ns": self.requested_ns,
-            "updated_ns": now_ns,
-            "expires_ns": self.expires_ns,
-            "files": len(self.got),
-            "bytes": sum(self.got.values()),
-        }
+_NO_BUDGET = "the captures that are kept have used up their disk budget"
 
 
 class CaptureDesk:
@@ -99,7 +40,7 @@ class CaptureDesk:
         self._settings = settings
         self._ring = ring
         self._on_stored = on_stored
-        self._folder = store.place.captures
+        self.shelf = Shelf(store.place.captures)
         self._open: dict[str, Capture] = {}
         self._guard = threading.RLock()
         self._job_last_s: dict[tuple[str, str, bool], float] = {}
@@ -178,13 +119,16 @@ class CaptureDesk:
         return found
 
     def place_for(self, tenant: str, id: str, agent: str) -> tuple[Path, int]:
-        """Where the detail of an agent is written to, and how much of it. NotFound: not asked."""
+        """Where the detail of an agent is written to, and how much of it. NotFound: not asked.
+        UsageError: the budget is used up, by others of the same capture maybe."""
         with self._guard:
             capture = self._asked(tenant, id, agent)
-            node = _PLAIN.sub("_", capture.title_of(agent))
-        folder = self._folder / id
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder / f"{node}{_ARCHIVE}", self._settings.each_bytes
+        left_bytes = self._settings.budget_bytes - self.shelf.used_bytes
+        if left_bytes <= 0:
+            self.counts["refused: budget"] += 1
+            self.refused(tenant, id, agent, _NO_BUDGET)
+            raise UsageError(_NO_BUDGET)
+        return self.shelf.place_for(capture, agent), min(self._settings.each_bytes, left_bytes)
 
     def delivered(self, id: str, agent: str, size: int, facts: Mapping[str, object]) -> None:
         """The file is there; the capture is stored when the last one is."""
@@ -193,7 +137,7 @@ class CaptureDesk:
             if capture is None:
                 return
             capture.got[agent] = size
-            _note(self._folder / id, capture, agent, facts)
+            self.shelf.note(capture, agent, facts)
         self._settle(capture)
 
     def refused(self, tenant: str, id: str, agent: str, why: str) -> None:
@@ -270,7 +214,7 @@ class CaptureDesk:
     def _give_up_before(self, time_ns: int) -> None:
         """On those that nobody waits for any more: the collector that asked was stopped. Another
         one of the same cluster may still wait for what was asked for later."""
-        names = self._column_names()
+        names = TABLES["captures"].column_names
         rows = self._store.select(
             f"SELECT {', '.join(names)} FROM captures FINAL "
             "WHERE state = 'requested' AND requested_ns < {time:Int64}",
@@ -280,7 +224,7 @@ class CaptureDesk:
             given = dict(zip(names, row, strict=True))
             if given["id"] in self._open:
                 continue
-            files = [one for one in self.files(given["id"]) if one[0].endswith(_ARCHIVE)]
+            files = [one for one in self.shelf.files(given["id"]) if one[0].endswith(ARCHIVE)]
             self.counts["given up"] += 1
             given |= {
                 "state": "partial" if files else "failed",
@@ -305,42 +249,14 @@ class CaptureDesk:
         self.audit(tenant, who, "discard capture", f"{rows[0][0]} {id}")
 
     def _remove(self, tenant: str, job: str, id: str, now_ns: int) -> None:
-        shutil.rmtree(self._folder / _PLAIN.sub("_", id), ignore_errors=True)
+        self.shelf.remove(id)
         found = self._store.select(
             "SELECT * FROM captures FINAL WHERE tenant = {t:String} AND job = {j:String} "
             "AND id = {i:String}",
             {"t": tenant, "j": job, "i": id},
         )
-        row = dict(zip(self._column_names(), found[0], strict=True))
+        row = dict(zip(TABLES["captures"].column_names, found[0], strict=True))
         self._store.insert_rows("captures", [{**row, "state": "expired", "updated_ns": now_ns}])
-
-    def files(self, id: str) -> list[tuple[str, int]]:
-        folder = self._folder / _PLAIN.sub("_", id)
-        with contextlib.suppress(OSError):
-            return sorted((one.name, one.stat().st_size) for one in folder.iterdir())
-        return []
-
-    def file(self, id: str, name: str) -> Path:
-        """NotFound: there is none of that name."""
-        path = self._folder / _PLAIN.sub("_", id) / _PLAIN.sub("_", name)
-        if _PLAIN.search(id) or _PLAIN.search(name) or name.startswith("."):
-            raise NotFound("no such file")
-        if not path.is_file():
-            raise NotFound(f"the capture {id} has no file {name}")
-        return path
-
-    @property
-    def used_bytes(self) -> int:
-        total = 0
-        with contextlib.suppress(OSError):
-            for folder in self._folder.iterdir():
-                total += sum(one.stat().st_size for one in folder.iterdir())
-        return total
-
-    def _column_names(self) -> Sequence[str]:
-        from pilotlight.store.schema import TABLES
-
-        return TABLES["captures"].column_names
 
     def _check_limits(
         self,
@@ -367,9 +283,9 @@ class CaptureDesk:
                 if node_s is not None and now_s - node_s < settings.per_node_s:
                     self.counts["refused: node rate"] += 1
                     raise UsageError(f"node {node} was captured {now_s - node_s:.0f} s ago")
-        if self.used_bytes + len(agents) * (1 << 20) > settings.budget_bytes:
+        if self.shelf.used_bytes + len(agents) * (1 << 20) > settings.budget_bytes:
             self.counts["refused: budget"] += 1
-            raise UsageError("the captures that are kept have used up their disk budget")
+            raise UsageError(_NO_BUDGET)
 
     def _settle(self, capture: Capture) -> None:
         with self._guard:
@@ -386,35 +302,3 @@ class CaptureDesk:
         with contextlib.suppress(StoreError):
             self._store.insert_rows("captures", [capture.row(time.time_ns())])
         self._on_stored(capture)
-
-
-def _note(folder: Path, capture: Capture, agent: str, facts: Mapping[str, object]) -> None:
-    """What a reader needs to put the nodes on one time line."""
-    path = folder / NODES_FILE
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        content = {"capture": capture.id, "job": capture.job, "nodes": {}}
-    content["from_ns"], content["to_ns"] = capture.from_ns, capture.to_ns
-    content["nodes"][capture.title_of(agent)] = {"ranks": list(capture.agents[agent][1]), **facts}
-    decided = capture.agreement.decided
-    if "steps" in capture.options:
-        content["first_step"] = decided.first_step if decided is not None else None
-        is_by_time = decided is not None and decided.first_step is None
-        content["same_steps"] = None if is_by_time else _same_steps(content["nodes"].values())
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(content, indent=1))
-    beside.replace(path)
-
-
-def _same_steps(nodes: Iterable[Mapping[str, Any]]) -> bool | None:
-    return are_equal(
-        [
-            (
-                [RankSteps.from_json(one) for one in node["steps"]],
-                node["offset_ns"],
-                node["uncertainty_ns"],
-            )
-            for node in nodes
-        ]
-    )

@@ -196,7 +196,7 @@ def files(request: Request) -> Response:
         id = _own(request)
     except PilotlightError as error:
         return failure(error)
-    found = request.app.state.collector.desk.files(id)
+    found = request.app.state.collector.desk.shelf.files(id)
     data = [{"name": name, "bytes": size} for name, size in found]
     return reply({"data": data, "partial": False})
 
@@ -204,7 +204,7 @@ def files(request: Request) -> Response:
 def file(request: Request) -> Response:
     """One file of a capture."""
     try:
-        path = request.app.state.collector.desk.file(_own(request), text(request, "name"))
+        path = request.app.state.collector.desk.shelf.file(_own(request), text(request, "name"))
     except PilotlightError as error:
         return failure(error)
     return FileResponse(path, filename=path.name)

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 
 from pilotlight.collector.access import Rate
-from pilotlight.collector.captures import Capture, CaptureDesk
+from pilotlight.collector.capture import Capture
+from pilotlight.collector.captures import CaptureDesk
 from pilotlight.collector.config import Config, is_loopback
 from pilotlight.collector.doorbell import Doorbell
 from pilotlight.collector.tokens import Tokens

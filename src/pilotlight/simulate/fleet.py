@@ -53,8 +53,8 @@ _DOCTOR_LIMITED = (
 
 @dataclass(frozen=True)
 class FleetFault:
-    """`kind` is straggler, hang, throttle, loader, gc or slow_link, on one rank; or checkpoint or
-    compile, in which all ranks spend `factor` - 1 of a step."""
+    """`kind` is straggler, hang, throttle, loader, gc, slow_link or xid, on one rank; or checkpoint
+    or compile, in which all ranks spend `factor` - 1 of a step."""
 
     kind: str
     rank: int
@@ -149,6 +149,7 @@ class SimulatedAgent:
             "made_ns": to_ns,
             "places": [self._place(first, place, step, to_ns) for place, step in enumerate(latest)],
             "jobs": [self._facts(state, to_ns)],
+            "events": self._errors(first, from_ns, to_ns),
             "facts": {
                 "cpu_ratio": 0.004,
                 "rss_bytes": 60 << 20,
@@ -184,6 +185,21 @@ class SimulatedAgent:
             "read": 1000,
             "cost": _cost(self.job.seed, first + place, now_ns) if self._tells_cost else {},
         }
+
+    def _errors(self, first: int, from_ns: int, to_ns: int) -> list[dict[str, object]]:
+        return [
+            {
+                "time_ns": fault.from_ns,
+                "device": f"gpu{fault.rank - first}",
+                "name": "xid",
+                "value": 79,
+                "text": "GPU has fallen off the bus",
+            }
+            for fault in self.job.faults
+            if fault.kind == "xid"
+            and from_ns <= fault.from_ns < to_ns
+            and 0 <= fault.rank - first < self.job.ranks_per_node
+        ]
 
     def _facts(self, state: str, now_ns: int) -> dict[str, object]:
         return {

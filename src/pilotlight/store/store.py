@@ -158,8 +158,6 @@ class Store:
         """A session of its own, for settings that nobody else must get."""
         try:
             return _connect(self.place)
-        except StoreError:
-            raise
         except Exception as error:
             raise _refused(error) from error
 
@@ -270,10 +268,12 @@ class ShardDown(Passing):
 
 
 def _refused(error: Exception) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
     code = getattr(error, "code", None)
     text = " ".join(str(error).split())
     text = text.removeprefix(f"Code: {code}. DB::Exception: ").split(" (version ")[0]
-    kind = StoreError
+    kind: type[StoreError] = StoreError
     if code in _SHARD_DOWN:
         kind = ShardDown
     elif code in _PASSING or "No space left" in text or _is_transport(error):

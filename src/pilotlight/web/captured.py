@@ -47,11 +47,11 @@ def captured_library(request: Request) -> Library:
     wanted = request.path_params.get("id")
     if wanted is not None and not library.has(wanted):
         row = next((row for row in queries.captures(reader) if row.id == wanted), None)
-        names = [name for name, _ in collector.desk.files(wanted)] if row is not None else []
+        names = [name for name, _ in collector.desk.shelf.files(wanted)] if row is not None else []
         archives = [name for name in names if name.endswith(ARCHIVE)]
         if row is None or not archives:
             raise NotFound(f"no capture {wanted[:60]!r} has arrived here")
-        paths = [collector.desk.file(wanted, name) for name in archives]
+        paths = [collector.desk.shelf.file(wanted, name) for name in archives]
         title = f"{row.job}, {row.reason}"
         library.add(wanted, title, lambda: OpenTrace(wanted, title, *read_capture(paths)))
     return library

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pilotlight.collector.captures import Capture, CaptureDesk
+from pilotlight.collector.capture import Capture
+from pilotlight.collector.captures import CaptureDesk
 from pilotlight.errors import NotFound
 from pilotlight.store import queries
 from pilotlight.store.queries import CaptureRow, Reader
@@ -31,7 +32,7 @@ def capture_detail(reader: Reader, desk: CaptureDesk, id: str) -> answers.Captur
             str(node): sorted(set(ranks) & set(row.ranks) if row.ranks else ranks)
             for node, ranks in reader.select(_RANKS, job=row.job, attempt=row.attempt)
         }
-        sizes = {name.removesuffix(ARCHIVE): size for name, size in desk.files(id)}
+        sizes = {name.removesuffix(ARCHIVE): size for name, size in desk.shelf.files(id)}
         nodes = settled_nodes(row, asked, sizes)
     return answers.CaptureDetail(reader.now_ns, row, waited_for is not None, nodes)
 

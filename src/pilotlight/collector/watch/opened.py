@@ -15,7 +15,7 @@ CLOSE_NS = 60_000_000_000
 
 _CONFIRM_NS = 5_000_000_000
 # What stops or endangers the job as a whole.
-_CRITICAL = ("hang", "xid", "silent")
+_CRITICAL = ("hang", "xid", "lost", "oom_kill", "silent")
 _AT_ONCE = (*_CRITICAL, "throttle")
 _INFO_RATIO = 0.02
 

@@ -9,7 +9,7 @@ import numpy as np
 from pilotlight.insights.online import CollectiveSum, Progress, RankWindow
 from pilotlight.recording.columns import Array
 from pilotlight.ship.wire import PARTS, WAIT_KNOWN
-from pilotlight.store.batch import Batch, Place, corrected
+from pilotlight.store.batch import Batch, DeviceEvent, Place, corrected
 
 MOST_STEPS = 240
 MOST_RANKS = 20_000
@@ -103,7 +103,7 @@ class RecentJob:
     heard_ns: int = 0
     told_ns: int = 0  # until when its agents have told: a backlog is no hang
     has_news: bool = False
-    events: list[tuple[str, str, int, str]] = field(default_factory=list)
+    events: list[tuple[str, DeviceEvent]] = field(default_factory=list)
 
     @property
     def is_over(self) -> bool:
@@ -161,7 +161,7 @@ def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[s
     _add_collectives(batch, owners)
     for event in header.events:
         for key in touched:
-            jobs[key].events.append((header.node, event.device, event.value, event.text))
+            jobs[key].events.append((header.node, event))
     for key in touched:
         jobs[key].has_news = True
     return touched

@@ -9,10 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from pilotlight.collector.captures import Capture, CaptureDesk
+from pilotlight.collector.capture import Capture
+from pilotlight.collector.captures import CaptureDesk
 from pilotlight.collector.config import Config
 from pilotlight.collector.watch.alerts import Announcer
 from pilotlight.collector.watch.history import regressions_of
+from pilotlight.collector.watch.nodes import device_errors, silent_nodes
 from pilotlight.collector.watch.opened import Opened, Register, opened_from
 from pilotlight.collector.watch.recent import RecentJob, take_in
 from pilotlight.errors import StoreError, UsageError
@@ -27,13 +29,11 @@ _SETTLE_S = 0.5
 _REST_RATIO = 10.0
 _LONGEST_REST_S = 4.0
 _FORGET_NS = 600_000_000_000
-_SILENT_NS = 45_000_000_000
-_LEAST_RANKS_SILENT = 2
 _WRITE_NS = 30_000_000_000
 _HISTORY_NS = 120_000_000_000
 _EXPIRE_S = 600.0
 _QUEUED = 20_000
-_TRIGGERS = ("hang", "slow_link", "regression", "irregular", "changed", "xid")
+_TRIGGERS = ("hang", "slow_link", "regression", "irregular", "changed", "xid", "lost")
 
 
 class Watcher:
@@ -152,8 +152,8 @@ class Watcher:
             job.has_news = False
 
     def _diagnose(self, job: RecentJob, now_ns: int) -> list[Finding]:
-        silent = _silent(job, now_ns)
-        found = [*silent, *_events(job)]
+        silent = silent_nodes(job, now_ns)
+        found = [*silent, *device_errors(job)]
         key = (job.tenant, job.job)
         if not job.has_news and not silent:
             # Nothing has changed, and a hang would be news.
@@ -236,65 +236,3 @@ class Watcher:
             one = opened_from(dict(zip(names, row, strict=True)))
             self._register.open[one.key] = one
             self._announcer.recall(one)
-
-
-def _silent(job: RecentJob, now_ns: int) -> list[Finding]:
-    """Nodes from which nothing comes while the others go on."""
-    if len(job.ranks) < _LEAST_RANKS_SILENT:
-        return []
-    latest_ns = max(one.heard_ns for one in job.ranks.values())
-    quiet: dict[str, list[int]] = {}
-    for rank, one in job.ranks.items():
-        if latest_ns - one.heard_ns > _SILENT_NS and not one.ended_ns:
-            quiet.setdefault(one.node, []).append(rank)
-    return [
-        Finding(
-            rule="C01",
-            cause="silent",
-            title=f"Nothing comes from node {node}",
-            rank=ranks[0] if len(ranks) == 1 else None,
-            place=f"ranks {', '.join(map(str, sorted(ranks)))}",
-            evidence=(f"{len(ranks)} ranks, silent for {_age_s(job, ranks, now_ns):.0f} s",),
-            fix="is the node up, does its agent run, does it reach the collector?",
-            gain_low_ratio=0.0,
-            gain_high_ratio=1.0,
-            confidence="medium",
-        )
-        for node, ranks in quiet.items()
-    ]
-
-
-def _age_s(job: RecentJob, ranks: Sequence[int], now_ns: int) -> float:
-    return (now_ns - max(job.ranks[rank].heard_ns for rank in ranks)) / 1e9
-
-
-def _events(job: RecentJob) -> list[Finding]:
-    """Errors that the driver reported since the last look."""
-    events, job.events = job.events, []
-    found = []
-    for node, device, value, text in events[-8:]:
-        ranks = [
-            rank
-            for rank, one in job.ranks.items()
-            if one.node == node and device == f"gpu{_local(job, rank)}"
-        ]
-        found.append(
-            Finding(
-                rule="A24",
-                cause="xid",
-                title=f"The driver reports an error of {device} on {node}: {text or value}",
-                rank=ranks[0] if len(ranks) == 1 else None,
-                place=f"{node} {device}",
-                evidence=(f"XID {value}: {text}",),
-                fix="drain the node if it recurs; see NVIDIA's table of XID errors",
-                gain_low_ratio=0.0,
-                gain_high_ratio=1.0,
-                confidence="high",
-            )
-        )
-    return found
-
-
-def _local(job: RecentJob, rank: int) -> int:
-    node = job.ranks[rank].node
-    return sorted(r for r, one in job.ranks.items() if one.node == node).index(rank)
