@@ -289,22 +289,31 @@ def counters(
         "AND ({job:String} = '' OR job = {job:String}) "
         "AND ({node:String} = '' OR node = {node:String})"
     )
+    asked: dict[str, object] = {"name": name, "job": job, "node": node}
+    asked |= {"from_ns": span.from_ns // width_ns * width_ns, "to_ns": span.to_ns}
     # The places first: of a thousand GPUs most are cut off, and need no sums.
+    places = reader.select(
+        f"SELECT node, gpu, rank FROM {table} AS c WHERE {wanted} "
+        "GROUP BY node, gpu, rank ORDER BY node, gpu, rank LIMIT {limit:UInt32}",
+        **asked,
+        limit=limit,
+    )
+    if not places:
+        return []
+    # By the node, too: rows lie by it.
+    last_node, last_gpu, last_rank = places[-1]
     found = reader.select(
         f"SELECT node, gpu, rank, groupArray(t), groupArray(m), groupArray(lo), groupArray(hi) "
         f"FROM (SELECT node, gpu, rank, intDiv(c.time_ns, {width_ns}) * {width_ns} AS t, "
         "sum(c.sum) / greatest(sum(c.count), 1) AS m, min(c.min) AS lo, max(c.max) AS hi "
-        f"FROM {table} AS c WHERE {wanted} AND (node, gpu, rank) IN (SELECT node, gpu, rank "
-        f"FROM {table} AS c WHERE {wanted} GROUP BY node, gpu, rank ORDER BY node, gpu, rank "
-        "LIMIT {limit:UInt32}) "
+        f"FROM {table} AS c WHERE {wanted} AND node <= {{last_node:String}} "
+        "AND (node, gpu, rank) <= ({last_node:String}, {last_gpu:Int32}, {last_rank:Int32}) "
         "GROUP BY node, gpu, rank, t ORDER BY node, gpu, rank, t) "
-        "GROUP BY node, gpu, rank ORDER BY node, gpu, rank",
-        name=name,
-        job=job,
-        node=node,
-        from_ns=span.from_ns // width_ns * width_ns,
-        to_ns=span.to_ns,
-        limit=limit,
+        f"GROUP BY node, gpu, rank ORDER BY node, gpu, rank {ONE_THREAD}",
+        **asked,
+        last_node=last_node,
+        last_gpu=int(last_gpu),
+        last_rank=int(last_rank),
     )
     return [
         CounterSeries(

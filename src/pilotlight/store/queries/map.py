@@ -19,20 +19,16 @@ MOST_CELLS = 4_000_000
 Array = npt.NDArray[Any]
 
 _RAW = f"""
-SELECT rank, {{column}}, {{value}} FROM steps WHERE tenant = {{tenant:String}}
-  AND job = {{job:String}} AND attempt = {{attempt:Int32}} AND step >= {{first:Int64}}
-  AND step < {{last:Int64}} AND rank >= 0 AND {bounded("steps", "start_ns")}
+SELECT rank, toUInt32(step - {{first:Int64}}) AS place, {{value}} FROM steps
+WHERE tenant = {{tenant:String}} AND job = {{job:String}} AND attempt = {{attempt:Int32}}
+  AND step >= {{first:Int64}} AND step < {{last:Int64}}
+  AND rank >= 0 AND {bounded("steps", "start_ns")}
 """
 _ROLLED = """
-SELECT rank, {column}, {value} FROM {table} WHERE tenant = {tenant:String}
-  AND job = {job:String} AND attempt = {attempt:Int32} AND block >= {first:Int64}
-  AND block < {last:Int64} AND rank >= 0
+SELECT rank, toUInt32(block - {first:Int64}) AS place, {value} FROM {table}
+WHERE tenant = {tenant:String} AND job = {job:String} AND attempt = {attempt:Int32}
+  AND block >= {first:Int64} AND block < {last:Int64} AND rank >= 0
 """
-# Worked out by the engine: of a long job these are millions of rows.
-_COLUMN = (
-    "toUInt16(least(greatest(intDiv({place} - {begin:Int64}, {width:Int64}), 0), "
-    "{columns:Int64} - 1)) AS column"
-)
 _WHEN = """
 SELECT min(start_ns), max(start_ns), count() FROM steps WHERE tenant = {tenant:String}
   AND job = {job:String} AND attempt = {attempt:Int32}
@@ -72,25 +68,22 @@ def step_map(
     width = -(-(last - first) // columns)
     block = max((size for size in BLOCKS if size <= width), default=1)
     asked: dict[str, object] = {"job": job, "attempt": attempt}
-    cut = {"begin": first, "width": width, "columns": columns}
+    asked |= {"first": first // block, "last": -(-last // block)}
     if block == 1:
-        asked |= {"first": first, "last": last}
         from_ns, to_ns = _when(reader, asked)
-        cut |= {"from_ns": from_ns, "to_ns": to_ns}
         sql = _RAW.replace("{value}", _RAW_VALUES[value])
-        place = "step"
+        table = reader.select_arrow(sql, **asked, from_ns=from_ns, to_ns=to_ns)
     else:
-        asked |= {"first": first // block, "last": -(-last // block)}
         sql = _ROLLED.replace("{table}", f"steps_x{block}")
-        sql = sql.replace("{value}", _ROLLED_VALUES[value])
-        place = f"block * {block}"
-    sql = sql.replace("{column}", _COLUMN.replace("{place}", place))
-    table = reader.select_arrow(sql, **asked, **cut)
+        table = reader.select_arrow(sql.replace("{value}", _ROLLED_VALUES[value]), **asked)
     rank = table["rank"].to_numpy()
     rows = int(rank.max(initial=-1)) + 1
     if rows * columns > MOST_CELLS:
         raise UsageError(f"{rows} ranks: ask for at most {MOST_CELLS // rows} columns")
-    place_of = rank.astype(np.int64) * columns + table["column"].to_numpy()
+    # Of millions of rows few lie in different blocks: their columns are looked up.
+    begins = np.arange(first // block, -(-last // block)) * block
+    column_of = np.clip((begins - first) // width, 0, columns - 1)
+    place_of = rank.astype(np.int64) * columns + column_of[table["place"].to_numpy()]
     values = table["value"].to_numpy()
     if value == "longest":
         cells = _longest(place_of, values, rows * columns)
