@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pilotlight.collector.collector import Collector
 
 MOST_JOBS = 200
+_MOST_KINDS = 50
 MOST_RANKS = 2000
 """A scrape has at most this many series of each kind; how many are left out is a metric too."""
 
@@ -174,6 +175,15 @@ def _own(out: Families, collector: Collector) -> None:
         "Requests turned away, by reason.",
         (({"reason": reason}, float(count)) for reason, count in collector.refused.items()),
     )
+    for name, help, counts in (
+        ("captures_total", "Captures by what became of them.", collector.desk.counts),
+        ("alerts_total", "Announcements by what became of them.", collector.announcer.counts),
+        ("watch_total", "What watching over jobs did and did not.", collector.watcher.counts),
+    ):
+        found = [
+            ({"what": what}, float(count)) for what, count in list(counts.items())[:_MOST_KINDS]
+        ]
+        out.add(f"pilotlight_collector_{name}", "counter", help, found)
     out.add(
         "pilotlight_collector_otlp_pushes_total",
         "counter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -36,6 +37,8 @@ class Target:
             raise UsageError(f"{self.url}: a collector is http://HOST:PORT or https://HOST:PORT")
         if parts.username or parts.password:
             raise UsageError("a collector's address has no password; use --token-file")
+        if self.token_file is not None and not self.is_secure and not _is_here(self.host):
+            raise UsageError(f"{self.url}: a token would travel in the clear; use https://")
         if (self.certificate is None) != (self.key is None):
             raise UsageError("--client-certificate and --client-key belong together")
         if not 1 <= self.batch_s <= 300:
@@ -66,6 +69,13 @@ class Target:
             return self.token_file.read_text().strip()
         except OSError:
             return ""
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def outbox_folder(runtime_folder: Path) -> Path:
