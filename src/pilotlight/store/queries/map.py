@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pilotlight.errors import UsageError
 from pilotlight.ship.wire import WAIT_KNOWN
-from pilotlight.store.queries.reader import Reader, bounded
+from pilotlight.store.queries.reader import ONE_THREAD, Reader, bounded
 from pilotlight.store.schema import BLOCKS
 
 # The steps of ranks are this near to those of the first; what is further apart is not found.
@@ -75,7 +75,8 @@ def step_map(
         table = reader.select_arrow(sql, **asked, from_ns=from_ns, to_ns=to_ns)
     else:
         sql = _ROLLED.replace("{table}", f"steps_x{block}")
-        table = reader.select_arrow(sql.replace("{value}", _ROLLED_VALUES[value]), **asked)
+        sql = sql.replace("{value}", _ROLLED_VALUES[value])
+        table = reader.select_arrow(f"{sql} {ONE_THREAD}", **asked)
     rank = table["rank"].to_numpy()
     rows = int(rank.max(initial=-1)) + 1
     if rows * columns > MOST_CELLS:
