@@ -115,7 +115,7 @@ def test_any_columns_with_any_values_are_read_or_refused(
 
 
 def test_an_export_of_a_program_without_a_gpu_is_told_from_other_tools(tmp_path: Path) -> None:
-    tables = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "SCHED_EVENTS")
+    tables = ("StringIds", "TARGET_INFO_SESSION_START_TIME", "SCHED_EVENTS")
     path = make(tmp_path / "a.sqlite", *(f"CREATE TABLE {name} (id INTEGER)" for name in tables))
     with pytest.raises(FormatError, match="--trace=cuda,nvtx"):
         read_sqlite(path)

@@ -26,6 +26,7 @@ from pilotlight.model.hardware import Gpu, find_gpu
 from pilotlight.model.tile import tile_of
 from pilotlight.trace.detail_row import detail_rows
 from pilotlight.trace.distinct import distinct
+from pilotlight.trace.interval import union
 from pilotlight.trace.trace import NONE, Kind
 
 MISALIGNED_SHARE = 0.02
@@ -157,7 +158,7 @@ def below_roofline(job: Job) -> Verdict:
 
 
 def _operator_spans(view: RankView, row: RooflineRow) -> tuple[SpanReference, ...]:
-    """The longest calls of the operators that the row stands for."""
+    """The longest kernels that the operators of this row launched; their calls, if none is."""
     operators = view.trace.detail.operators
     kinds = [
         number
@@ -165,7 +166,23 @@ def _operator_spans(view: RankView, row: RooflineRow) -> tuple[SpanReference, ..
         if kind.name == row.operator and shape_text(kind) == row.shapes
     ]
     mine = np.isin(operators.kind, kinds)
-    return longest(view.rank, row.operator, operators.start_ns[mine], operators.duration_ns[mine])
+    start_ns, duration_ns = operators.start_ns[mine], operators.duration_ns[mine]
+    calls = union(start_ns, start_ns + duration_ns)
+    known = np.flatnonzero(view.launch != NONE)
+    launched_ns = view.calls.start_ns[view.launch[known]]
+    kernels = known[calls.within_ns(launched_ns, launched_ns + 1) > 0]
+    if not len(kernels):
+        return longest(view.rank, row.operator, start_ns, duration_ns)
+    device = view.device.take(kernels)
+    return tuple(
+        SpanReference(
+            view.rank,
+            view.trace.names[device.name[i]],
+            int(device.start_ns[i]),
+            int(device.duration_ns[i]),
+        )
+        for i in np.argsort(-device.duration_ns, kind="stable")[:3]
+    )
 
 
 def _roofline(job: Job) -> tuple[RankView, Roofline, Gpu] | str:

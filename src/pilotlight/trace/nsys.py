@@ -31,7 +31,7 @@ _NVTX_RANGES = (59, 60)
 _SIDES = tuple(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ")
 _TABLES = (_KERNEL, _GRAPH, _MEMCPY, _RUNTIME, _NVTX)
 # What every export has, of a program without a GPU too.
-_ALWAYS = frozenset({"StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME"})
+_ALWAYS = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
 
 Process = Callable[[Any], ProcessTable]
 
