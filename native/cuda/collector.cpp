@@ -169,8 +169,12 @@ bool Collector::take() noexcept {
     return false;
   }
   ask_for_hardware_events();
-  uint8_t zeroed = 1;
-  library_.set_attribute(kZeroedOutBuffer, sizeof(zeroed), &zeroed);
+  uint8_t yes = 1;
+  library_.set_attribute(kZeroedOutBuffer, sizeof(yes), &yes);
+  // Threads that launch at once then do not wait for each other.
+  if (library_.facts().has_per_thread) {
+    library_.set_attribute(kPerThreadBuffer, sizeof(yes), &yes);
+  }
   result = library_.register_buffers(request, complete, request2, complete2);
   if (result != kSuccess) {
     snprintf(text, sizeof(text), "no device records: cuptiActivityRegisterCallbacks failed with %d",

@@ -68,6 +68,7 @@ enum Attribute : uint32_t {
   kDeviceBufferSize = 0,
   kDeviceBufferPoolLimit = 2,
   kZeroedOutBuffer = 5,
+  kPerThreadBuffer = 9,  // from 12.4 on at the latest
   // From 13.3 on.
   kUserDefinedRecords = 11,
   kHardwareEvents = 13,  // CUPTI_ACTIVITY_ATTR_ENABLE_HES

@@ -3,61 +3,13 @@
 
 #include <string.h>
 
+#include "cuda/launch_apis.h"
+
 namespace pilotlight::cupti {
 namespace {
 
 constexpr uint64_t kMaxSpentTicks = 20000;
 constexpr uint64_t kMaxCallTicks = 1000000;
-constexpr ActivityKind kLaunchKernel = ActivityKind::kKernel;
-constexpr ActivityKind kCopy = ActivityKind::kMemcpy;
-constexpr ActivityKind kSet = ActivityKind::kMemset;
-constexpr ActivityKind kWait = ActivityKind::kSynchronization;
-constexpr ActivityKind kGraph = ActivityKind::kGraph;
-
-// Also the driver's calls under the runtime's: Triton, TensorRT and cuBLAS call the driver
-// directly.
-constexpr LaunchApi kApis[] = {
-    {kDriver, 307, kLaunchKernel},   // cuLaunchKernel
-    {kDriver, 442, kLaunchKernel},   // cuLaunchKernel_ptsz
-    {kDriver, 652, kLaunchKernel},   // cuLaunchKernelEx
-    {kDriver, 653, kLaunchKernel},   // cuLaunchKernelEx_ptsz
-    {kDriver, 477, kLaunchKernel},   // cuLaunchCooperativeKernel
-    {kDriver, 478, kLaunchKernel},   // cuLaunchCooperativeKernel_ptsz
-    {kDriver, 514, kGraph},          // cuGraphLaunch
-    {kDriver, 515, kGraph},          // cuGraphLaunch_ptsz
-    {kDriver, 306, kCopy},           // cuMemcpyAsync
-    {kDriver, 418, kCopy},           // cuMemcpyAsync_ptsz
-    {kDriver, 277, kCopy},           // cuMemcpyHtoDAsync_v2
-    {kDriver, 421, kCopy},           // cuMemcpyHtoDAsync_v2_ptsz
-    {kDriver, 279, kCopy},           // cuMemcpyDtoHAsync_v2
-    {kDriver, 422, kCopy},           // cuMemcpyDtoHAsync_v2_ptsz
-    {kDriver, 281, kCopy},           // cuMemcpyDtoDAsync_v2
-    {kDriver, 276, kCopy},           // cuMemcpyHtoD_v2
-    {kDriver, 278, kCopy},           // cuMemcpyDtoH_v2
-    {kDriver, 216, kSet},            // cuMemsetD8Async
-    {kDriver, 220, kSet},            // cuMemsetD32Async
-    {kDriver, 126, kWait},           // cuStreamSynchronize
-    {kDriver, 440, kWait},           // cuStreamSynchronize_ptsz
-    {kDriver, 17, kWait},            // cuCtxSynchronize
-    {kDriver, 121, kWait},           // cuEventSynchronize
-    {kRuntime, 211, kLaunchKernel},  // cudaLaunchKernel
-    {kRuntime, 214, kLaunchKernel},  // cudaLaunchKernel_ptsz
-    {kRuntime, 430, kLaunchKernel},  // cudaLaunchKernelExC
-    {kRuntime, 431, kLaunchKernel},  // cudaLaunchKernelExC_ptsz
-    {kRuntime, 269, kLaunchKernel},  // cudaLaunchCooperativeKernel
-    {kRuntime, 270, kLaunchKernel},  // cudaLaunchCooperativeKernel_ptsz
-    {kRuntime, 311, kGraph},         // cudaGraphLaunch
-    {kRuntime, 312, kGraph},         // cudaGraphLaunch_ptsz
-    {kRuntime, 41, kCopy},           // cudaMemcpyAsync
-    {kRuntime, 225, kCopy},          // cudaMemcpyAsync_ptsz
-    {kRuntime, 31, kCopy},           // cudaMemcpy
-    {kRuntime, 51, kSet},            // cudaMemsetAsync
-    {kRuntime, 235, kSet},           // cudaMemsetAsync_ptsz
-    {kRuntime, 131, kWait},          // cudaStreamSynchronize
-    {kRuntime, 239, kWait},          // cudaStreamSynchronize_ptsz
-    {kRuntime, 165, kWait},          // cudaDeviceSynchronize
-    {kRuntime, 137, kWait},          // cudaEventSynchronize
-};
 
 uint32_t range_of(const RingWriter* ring) noexcept {
   return ring != nullptr ? ring->innermost_range() : 0;
@@ -80,7 +32,11 @@ static thread_local char per_thread_bytes[48] __attribute__((aligned(8)));
 void Launches::open(const ProviderApi* api, ClockKind clock) noexcept {
   api_ = api;
   clock_ = clock;
-  for (const LaunchApi& one : kApis) kinds_[one.domain][one.id] = static_cast<uint8_t>(one.kind);
+  for (const LaunchApis& some : kLaunchApis) {
+    for (uint32_t id = some.first; id <= some.last; id++) {
+      kinds_[some.domain][id] = static_cast<uint8_t>(some.kind);
+    }
+  }
   for (auto& domain : names_) {
     for (auto& name : domain) name.store(0, std::memory_order_relaxed);
   }
@@ -89,19 +45,22 @@ void Launches::open(const ProviderApi* api, ClockKind clock) noexcept {
 Result Launches::enable(Library* library, bool on) noexcept {
   turn_.fetch_add(1, std::memory_order_relaxed);
   Result first = kSuccess;
-  for (const LaunchApi& one : kApis) {
-    Result result = library->enable_callback(on, one.domain, one.id);
-    // Versions differ in which calls there are.
-    if (result != kSuccess && result != kInvalidParameter && first == kSuccess) first = result;
+  for (const LaunchApis& some : kLaunchApis) {
+    for (uint32_t id = some.first; id <= some.last; id++) {
+      Result result = library->enable_callback(on, some.domain, id);
+      // Versions differ in which calls there are.
+      if (result != kSuccess && result != kInvalidParameter && first == kSuccess) first = result;
+    }
   }
   return first;
 }
 
 Result Launches::enable_records(Library* library, bool on) noexcept {
-  for (const LaunchApi& one : kApis) {
-    if (one.kind == kWait) continue;
-    Result result = library->enable_api(on, one.domain, one.id);
-    if (result == kUnknown) return result;
+  for (const LaunchApis& some : kLaunchApis) {
+    if (some.kind == ActivityKind::kSynchronization) continue;
+    for (uint32_t id = some.first; id <= some.last; id++) {
+      if (library->enable_api(on, some.domain, id) == kUnknown) return kUnknown;
+    }
   }
   return kSuccess;
 }
@@ -153,7 +112,8 @@ void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
                      const CallbackData& data) noexcept {
   uint64_t now = ticks_of(clock_);
   uint8_t kind = kinds_[domain][id];
-  if (kind == static_cast<uint8_t>(kGraph)) graphs_.fetch_add(1, std::memory_order_relaxed);
+  if (kind == static_cast<uint8_t>(ActivityKind::kGraph))
+    graphs_.fetch_add(1, std::memory_order_relaxed);
   RingWriter* ring = thread->ring;
   if (ring != nullptr) {
     Launch launch = {};
@@ -171,7 +131,7 @@ void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
   launches_.fetch_add(kTimedOneIn, std::memory_order_relaxed);
   cost_ticks_.fetch_add(spent * kTimedOneIn, std::memory_order_relaxed);
   uint64_t call = now - thread->start_ticks - thread->spent_ticks;
-  bool is_kernel = kind == static_cast<uint8_t>(kLaunchKernel);
+  bool is_kernel = kind == static_cast<uint8_t>(ActivityKind::kKernel);
   // Much longer ones waited for room in the device's queue, or other programs had the core.
   if (!is_kernel || call > kMaxCallTicks) return;
   calls_.fetch_add(1, std::memory_order_relaxed);

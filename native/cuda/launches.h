@@ -10,13 +10,6 @@
 
 namespace pilotlight::cupti {
 
-// An API call that starts work or waits for it.
-struct LaunchApi {
-  Domain domain;
-  uint16_t id;
-  ActivityKind kind;
-};
-
 class Launches {
  public:
   static constexpr uint32_t kMaxId = 1024;

@@ -1,29 +1,21 @@
 // native/nccl/collectives.cpp
 #include "nccl/collectives.h"
 
-#include <ctype.h>
-#include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "nccl/event_mask.h"
+#include "nccl/operation_names.h"
 #include "provider/host_clock.h"
 
 namespace pilotlight::nccl {
 namespace {
 
-constexpr uint64_t kBasic = kColl | kP2p;
-constexpr uint64_t kApi = kCollApi | kP2pApi;  // from v5 on
-constexpr uint64_t kProxy = kProxyOp | kProxyStep;
 constexpr int64_t kNoOffset = INT64_MAX;
 constexpr int64_t kSecond = 1000000000;
 constexpr int64_t kQuiet = 10 * kSecond;
-constexpr uint32_t kMostKernelEvents = 20000;  // a second
-// NCCL 2.31 made kernel events dear for messages of a few megabytes and less; before 2.26 there are
-// none.
-constexpr int kFirstCheap = 22602, kFirstDear = 23100;
 
 const ProviderApi* probe = nullptr;
 HostClock host_clock;
@@ -43,142 +35,13 @@ uint64_t ticks_now() noexcept {
   return ring != nullptr ? ticks_of(ring->clock()) : 0;
 }
 
-int nccl_version() noexcept {
-  using GetVersion = int(int*);
-  auto* get = reinterpret_cast<GetVersion*>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
-  int version = 0;
-  return get != nullptr && get(&version) == kSuccess ? version : 0;
-}
-
-// Whether kernel events are cheap in this version of NCCL; PILOTLIGHT_NCCL_KERNELS=0 or 1 decides.
-bool kernels_allowed() noexcept {
-  static const bool allowed = [] {
-    const char* chosen = getenv("PILOTLIGHT_NCCL_KERNELS");
-    if (chosen != nullptr && chosen[0] != 0) return chosen[0] == '1';
-    int version = nccl_version();
-    bool is_cheap = version >= kFirstCheap && version < kFirstDear;
-    if (!is_cheap) {
-      char text[96];
-      int bytes = snprintf(text, sizeof(text), "nccl/missing: kernel times (NCCL %d)", version);
-      probe->mark(text, static_cast<size_t>(bytes), version);
-    }
-    return is_cheap;
-  }();
-  return allowed;
-}
-
-// Too many kernel events in a second: none for the next ten.
-class Rate {
- public:
-  void count() noexcept {
-    int64_t now = now_ns();
-    int64_t since = since_ns_.load(std::memory_order_relaxed);
-    if (now - since > kSecond) {
-      since_ns_.store(now, std::memory_order_relaxed);
-      seen_.store(0, std::memory_order_relaxed);
-    }
-    if (seen_.fetch_add(1, std::memory_order_relaxed) == kMostKernelEvents) {
-      quiet_until_ns_.store(now + kQuiet, std::memory_order_relaxed);
-      probe->mark("nccl/kernels off: too many", 26, kMostKernelEvents);
-    }
-  }
-  bool is_calm() const noexcept {
-    int64_t until = quiet_until_ns_.load(std::memory_order_relaxed);
-    return until == 0 || now_ns() > until;
-  }
-
- private:
-  std::atomic<int64_t> since_ns_{0}, quiet_until_ns_{0};
-  std::atomic<uint32_t> seen_{0};
-};
-Rate kernel_rate;
-
-int wanted_mask(int version) noexcept {
-  uint32_t tier = probe->tier->load(std::memory_order_relaxed);
-  if (tier == kTierOff) return 0;
-  uint64_t mask = kBasic;
-  if (version >= 5) mask |= kApi;
-  if (version >= 6) mask |= kCeColl;
-  // On demand all of it, whatever it costs.
-  bool is_asked = tier == kTierNodes || tier == kTierAll;
-  if (is_asked) mask |= kProxy;
-  bool has_kernels = is_asked || (tier != kTierLaunches && kernels_allowed());
-  if (version >= 3 && has_kernels && kernel_rate.is_calm()) mask |= kKernelCh;
-  return static_cast<int>(mask);
-}
-
 // NCCL reads the word whenever an operation begins.
 void update_mask(Context* context) noexcept {
   if (context->mask == nullptr) return;
-  int wanted = wanted_mask(context->version);
+  int wanted = wanted_mask(*probe, context->version);
   if (__atomic_load_n(context->mask, __ATOMIC_RELAXED) != wanted) {
     __atomic_store_n(context->mask, wanted, __ATOMIC_RELAXED);
   }
-}
-
-size_t datatype_bytes(const char* name) noexcept {
-  if (name == nullptr) return 0;
-  if (strstr(name, "64") != nullptr) return 8;
-  if (strstr(name, "32") != nullptr) return 4;
-  if (strstr(name, "16") != nullptr || strstr(name, "Half") != nullptr) return 2;
-  return 1;  // int8, uint8, the float8s
-}
-
-// "ncclFloat32" as "float32".
-uint32_t dtype_id(const char* name) noexcept {
-  if (name == nullptr) return 0;
-  char text[32] = {};
-  if (strncmp(name, "nccl", 4) == 0) name += 4;
-  size_t length = strnlen(name, sizeof(text));
-  for (size_t i = 0; i < length; i++) text[i] = static_cast<char>(tolower(name[i]));
-  return probe->string(text, length);
-}
-
-uint32_t make_operation_id(const Described& described) noexcept {
-  char text[96];
-  const char* name = described.func != nullptr ? described.func : "unknown";
-  int bytes = snprintf(text, sizeof(text), "%.48s", name);
-  bool is_p2p = described.type == kP2p;
-  if (is_p2p && described.peer >= 0 && described.peer < static_cast<int>(kNamedPeers)) {
-    const char* way = strncmp(name, "Recv", 4) == 0 ? "from" : "to";
-    bytes = snprintf(text, sizeof(text), "%.48s %s %d", name, way, described.peer);
-  }
-  return probe->string(text, static_cast<size_t>(bytes));
-}
-
-struct Named {
-  const char* func;
-  const char* datatype;
-  int peer;
-  uint32_t run;
-  uint32_t name, dtype;
-};
-thread_local Named cache[32];
-
-// NCCL's texts are constants: their places tell them apart.
-const Named& names_of(const Described& described) noexcept {
-  uint32_t run = probe->run->load(std::memory_order_relaxed);
-  auto mixed = reinterpret_cast<uintptr_t>(described.func) * 31 +
-               reinterpret_cast<uintptr_t>(described.datatype) +
-               static_cast<uintptr_t>(described.peer);
-  Named& place = cache[(mixed >> 3 ^ mixed) % 32];
-  if (place.name == 0 || place.func != described.func || place.run != run ||
-      place.datatype != described.datatype || place.peer != described.peer) {
-    place = {described.func,
-             described.datatype,
-             described.peer,
-             run,
-             make_operation_id(described),
-             dtype_id(described.datatype)};
-  }
-  return place;
-}
-
-uint32_t group_id(const char* name, uint64_t hash) noexcept {
-  char text[96];
-  const char* shown = name != nullptr && name[0] != 0 ? name : "comm";
-  int bytes = snprintf(text, sizeof(text), "%.64s %016lx", shown, static_cast<unsigned long>(hash));
-  return probe->string(text, static_cast<size_t>(bytes));
 }
 
 void tell_losses() noexcept {
@@ -306,16 +169,16 @@ void see_kernel(Event* channel, uint64_t gpu_ns, bool is_end) noexcept {
 }
 
 void describe(Event* event, Context* context, const Described& described) noexcept {
-  const Named& names = names_of(described);
+  const Named& names = names_of(*probe, described);
   event->name = names.name;
   event->dtype = names.dtype;
   event->run = probe->run->load(std::memory_order_relaxed);
   bool is_named = described.comm_hash != 0 || described.comm_name != nullptr;
   if (is_named) {
-    event->group = group_id(described.comm_name, described.comm_hash);
+    event->group = group_id(*probe, described.comm_name, described.comm_hash);
   } else {
     if (context->group_run != event->run || context->group == 0) {
-      context->group = group_id(context->name, context->hash);
+      context->group = group_id(*probe, context->name, context->hash);
       context->group_run = event->run;
     }
     event->group = context->group;
@@ -375,7 +238,7 @@ void start_call(Event* event, const Described& described) noexcept {
 bool starts_child(Event* event, const Described& described) noexcept {
   switch (described.type) {
     case kKernelCh:
-      kernel_rate.count();
+      count_kernel_event(*probe);
       if (enter_parent(event, described.parent) == nullptr) return false;
       see_kernel(event, described.gpu_ns, false);
       return true;
@@ -405,19 +268,6 @@ void end_wait(Event* step) noexcept {
 }
 
 }  // namespace
-
-const char* func_name(uint8_t number) noexcept {
-  static const char* const names[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
-                                      "AllReduce", "SendRecv", "Send",      "Recv"};
-  return number < sizeof(names) / sizeof(*names) ? names[number] : "unknown";
-}
-
-const char* datatype_name(uint8_t number) noexcept {
-  static const char* const names[] = {"int8",    "uint8",    "int32",      "uint32",
-                                      "int64",   "uint64",   "float16",    "float32",
-                                      "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-  return number < sizeof(names) / sizeof(*names) ? names[number] : "unknown";
-}
 
 Context* open_context(int version, int* mask, const char* name, uint64_t hash, int ranks,
                       int rank) noexcept {

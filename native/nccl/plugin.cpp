@@ -2,6 +2,7 @@
 // takes the newest table that it knows. All versions come down to the same few functions; none ever
 // tells NCCL of a failure.
 #include "nccl/collectives.h"
+#include "nccl/operation_names.h"
 
 namespace pilotlight::nccl {
 namespace {

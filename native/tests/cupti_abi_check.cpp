@@ -152,6 +152,9 @@ static_assert(int(ours::kGraphTrace) == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 #if CUPTI_API_VERSION >= 130300
 static_assert(int(ours::kHardwareEvents) == CUPTI_ACTIVITY_ATTR_ENABLE_HES);
 #endif
+#if CUPTI_API_VERSION >= 22
+static_assert(int(ours::kPerThreadBuffer) == CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
+#endif
 static_assert(int(ours::kZeroedOutBuffer) == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
 static_assert(int(ours::kFlushForced) == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 static_assert(int(ours::kGraphNodeCreated) == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);

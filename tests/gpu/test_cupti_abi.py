@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -38,6 +39,45 @@ def test_sizes_offsets_and_numbers_are_those_of_the_real_headers(version: str) -
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+_KINDS = (
+    ("GraphLaunch", "kGraph"),
+    ("Synchronize", "kSynchronization"),
+    ("Memcpy", "kMemcpy"),
+    ("Memset", "kMemset"),
+    ("Launch", "kKernel"),
+)
+# What starts no work itself, and what the driver keeps for programs of before CUDA 4.
+_OTHERS = re.compile(r"Graph(?!Launch)|Attribute|Host|^cu64|^cuMemcpy_v2$")
+_LAST_OLD = 82
+
+
+def _kind(domain: str, number: int, name: str) -> str | None:
+    is_old = domain == "Driver" and number <= _LAST_OLD and name.startswith("cuMem")
+    if is_old or _OTHERS.search(name):
+        return None
+    return next((kind for part, kind in _KINDS if part in name), None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_call_that_starts_work_or_waits_for_it_is_heard(version: str) -> None:
+    ours = {
+        (domain, number): kind
+        for domain, first, last, kind in re.findall(
+            r"{k(Driver|Runtime), (\d+), (\d+), ActivityKind::(\w+)}",
+            (ROOT / "native" / "cuda" / "launch_apis.h").read_text(),
+        )
+        for number in range(int(first), int(last) + 1)
+    }
+    folder = headers(VERSIONS[version][0])
+    for domain in ("Driver", "Runtime"):
+        text = (folder / f"cupti_{domain.lower()}_cbid.h").read_text()
+        calls = re.findall(rf"CUPTI_{domain.upper()}_TRACE_CBID_(\w+) *= *(\d+)", text)
+        names = {int(number): name for name, number in calls if not name.startswith("cu64")}
+        real = {number: _kind(domain, number, name) for number, name in names.items()}
+        assert len([kind for kind in real.values() if kind]) > 50
+        assert {number: ours.get((domain, number)) for number in names} == real
 
 
 def test_a_wrong_offset_does_not_pass(tmp_path: Path) -> None:

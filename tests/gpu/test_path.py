@@ -10,6 +10,7 @@ import pytest
 from tests.gpu.conftest import SIM, RunGpuJob
 
 _LOOP = """
+import ctypes, os
 gpu = Gpu()
 def forward():
     gpu.kernel("gemm", 20_000)
@@ -23,7 +24,7 @@ for _ in range(100):
     gpu.fill(4096)
     gpu.sync()
     gpu.sync(1)
-print(gpu.stats())
+print(ctypes.CDLL(os.environ["PILOTLIGHT_CUPTI"]).gpu_sim_is_per_thread())
 """
 
 
@@ -44,6 +45,8 @@ def test_every_record_arrives_with_every_version_of_cupti(gpu_job: RunGpuJob, ve
         "cuStreamSynchronize": 200,
     }
     assert done.marks("gpu/taken") == [version]
+    # Buffers of each launching thread, where the version has them.
+    assert done.out.strip() == ("0" if version == 18 else "1")
 
 
 def test_a_kernel_leads_to_the_python_code_that_launched_it(gpu_job: RunGpuJob) -> None:

@@ -15,7 +15,7 @@ using namespace gpu_sim;
 
 namespace {
 
-const bool kPerThread = kVersion >= 130000;
+std::atomic<bool> is_per_thread{kVersion >= 130000};
 constexpr size_t kMaxPending = 4u << 20;
 
 std::atomic<uint32_t> any[4][kMaxId];
@@ -151,7 +151,7 @@ void on_work(const Work* given) {
       continue;
     }
     static std::atomic<uint32_t> threads{0};
-    if (lane_of_thread == ~0u) lane_of_thread = kPerThread ? threads++ % kLanes : 0;
+    if (lane_of_thread == ~0u) lane_of_thread = is_per_thread ? threads++ % kLanes : 0;
     Lane& lane = client.lanes[lane_of_thread];
     if (lane.pending.size() >= kMaxPending / kLanes) {
       client.dropped++;
@@ -307,6 +307,12 @@ abi::Result cuptiActivitySetAttribute(uint32_t attribute, size_t* bytes, void* v
     if (*bytes != 1) illegal("the attribute ZEROED_OUT_ACTIVITY_BUFFER has one byte");
     v1_client()->zeroed = *static_cast<uint8_t*>(value) != 0;
   }
+  if (attribute == abi::kPerThreadBuffer) {
+    if (kVersion < 22) return abi::kInvalidParameter;
+    if (*bytes != 1) illegal("the attribute PER_THREAD_ACTIVITY_BUFFER has one byte");
+    if (any_kind_on()) illegal("buffers per thread asked for while records are on");
+    is_per_thread = *static_cast<uint8_t*>(value) != 0;
+  }
   return abi::kSuccess;
 }
 
@@ -348,6 +354,8 @@ abi::Result cuptiFinalize() {
 
 // For bench/gpu.py: while it is on, calls go to an empty function instead of the subscriber's.
 void gpu_sim_mute(int on) { is_muted = on != 0; }
+
+int gpu_sim_is_per_thread() { return is_per_thread ? 1 : 0; }
 
 // What a version does not have yet, CMakeLists.txt keeps it from exporting.
 

@@ -193,7 +193,7 @@ int cuMemcpyDtoDAsync_v2(uint64_t, uint64_t, size_t bytes, void* stream) {
 }
 
 int cuMemcpyPeerAsync(uint64_t, void*, uint64_t, void*, size_t bytes, void* stream) {
-  Api api(306, "cuMemcpyPeerAsync", nullptr);
+  Api api(319, "cuMemcpyPeerAsync", nullptr);
   return copy(kPeerCopy, 10, bytes, stream, api.correlation());
 }
 
