@@ -113,11 +113,10 @@ bool tell_output(Wrapped* wrapped, uint32_t depth, PyObject* module, PyObject* r
 // The call with everything that is told of it in a step that is chosen for that.
 PyObject* call_told(Wrapped* wrapped, PyObject* const* args, size_t count, PyObject* names,
                     bool is_outermost) noexcept {
-  bool is_told = thread_phases().spans;
-  uint32_t name = is_told ? module_name(wrapped, args[0], is_outermost) : 0;
+  uint32_t name = module_name(wrapped, args[0], is_outermost);
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kModule));
-  module_choice.calls += is_told;
+  module_choice.calls++;
   thread_phases().modules++;
   PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
   ThreadPhases& after = thread_phases();
@@ -136,12 +135,12 @@ PILOTLIGHT_HOT PyObject* call_outermost(Wrapped* wrapped, PyObject* const* args,
   if (++chosen.outermost == kCallsOfAStep) choose_spans();
   ThreadPhases& mine = thread_phases();
   mine.spans = chosen.spans;
-  mine.outputs = chosen.outputs;
-  chosen.outputs_seen = chosen.outputs_seen || chosen.outputs;
+  mine.outputs = chosen.spans && chosen.outputs;
+  chosen.outputs_seen = chosen.outputs_seen || mine.outputs;
   if (!is_training()) outermost_module(wrapped, args[0]);
   bool entered = enter_phase(Phase::kForward);
   PyObject* result;
-  if (mine.spans || mine.outputs) {
+  if (mine.spans) {
     result = call_told(wrapped, args, count, names, true);
   } else {
     mine.modules = 1;
@@ -160,7 +159,7 @@ PILOTLIGHT_HOT PyObject* call_module(PyObject* self, PyObject* const* args, size
     // Modules that run again inside a backward belong to it.
     if (mine.modules == 0) {
       if (!backward_under_way()) return call_outermost(wrapped, args, count, names);
-    } else if (mine.modules < kModuleDepth && (mine.spans || mine.outputs)) {
+    } else if (mine.modules < kModuleDepth && mine.spans) {
       return call_told(wrapped, args, count, names, false);
     }
   }
