@@ -1,10 +1,12 @@
-"""Loops with faults, odd modules and checks that the framework looks untouched."""
+"""Loops with faults, odd modules, checks that the framework looks untouched, and the examples."""
 
 from __future__ import annotations
 
 import copy
 import io
 import pickle
+import runpy
+import sys
 import tempfile
 from pathlib import Path
 
@@ -188,3 +190,29 @@ def interrupted() -> None:
         nn.Linear(2, 3).extra_repr()
     except KeyboardInterrupt:
         _probe.mark("interrupt passed", 1)
+
+
+def example(name: str, *options: str) -> None:
+    program = str(Path(__file__).parents[2] / "examples" / f"{name}.py")
+    sys.argv = [program, *options]
+    runpy.run_path(program, run_name="__main__")
+
+
+@loop
+def example_mlp() -> None:
+    example("torch_mlp", "--steps", "20")
+
+
+@loop
+def example_dataloader_bound() -> None:
+    example("torch_dataloader_bound", "--steps", "12", "--workers", "1", "--item-ms", "2")
+
+
+@loop
+def example_infer() -> None:
+    example("torch_infer", "--steps", "12")
+
+
+@loop
+def example_generate() -> None:
+    example("torch_infer", "--steps", "6", "--generate")

@@ -29,12 +29,14 @@ class Loop:
     modules: Counter[str]
     ranges: Counter[str]
     marks: list[str]
+    counters: set[str]
+    longest_phase: str
     overlap_ns: int
     beyond_ns: int
 
 
 @pytest.fixture(scope="module")
-def loops(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Loop]:
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     folder = tmp_path_factory.mktemp("loops")
     world = {"PILOTLIGHT_RUNTIME_DIR": f"{folder}/r", "PILOTLIGHT_DATA_DIR": f"{folder}/d"}
     words = [sys.executable, "-m", "pilotlight", "run", "-q", "-o", str(folder / "recording")]
@@ -46,7 +48,11 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Loop]:
         timeout=180,
     )
     assert done.returncode == 0, done.stderr
-    recording = Recording.open(folder / "recording")
+    return Recording.open(folder / "recording")
+
+
+@pytest.fixture(scope="module")
+def loops(recording: Recording) -> Callable[[str], Loop]:
     found = {name: _loop(recording, process) for name, process in _processes(recording).items()}
 
     def loop(name: str) -> Loop:
@@ -82,6 +88,8 @@ def _loop(recording: Recording, process: int) -> Loop:
     start = np.sort(spans["start_ns"][phase])
     end = np.sort(spans["start_ns"][phase] + spans["duration_ns"][phase])
     of_steps = steps["process"] == process
+    lengths = {name: spans["duration_ns"][phase & (texts == name)].sum() for name in texts[phase]}
+    counters = recording.detail("counters")["process"] == process
     return Loop(
         steps=steps["step"][of_steps].tolist(),
         phases=count(SpanKind.PHASE),
@@ -92,6 +100,8 @@ def _loop(recording: Recording, process: int) -> Loop:
             for text, owner in zip(_texts(recording, "marks"), marks["process"], strict=True)
             if owner == process
         ],
+        counters=set(np.array(_texts(recording, "counters"))[counters].tolist()),
+        longest_phase=max(lengths, key=lambda name: int(lengths[name]), default=""),
         overlap_ns=int(np.maximum(end[:-1] - start[1:], 0).sum()) if start.size else 0,
         beyond_ns=int(np.count_nonzero(spans["flags"][phase])),
     )
@@ -117,6 +127,8 @@ def _loop(recording: Recording, process: int) -> Loop:
         ("scheduled", 5),
         ("inherited_step", 5),
         ("annotated", 3),
+        ("example_mlp", 20),
+        ("example_dataloader_bound", 12),
     ],
 )
 def test_a_loop_has_as_many_steps_as_rounds(
@@ -227,3 +239,26 @@ def test_patches_that_the_program_takes_out_stay_out(loops: Callable[[str], Loop
 
 def test_an_interrupt_inside_a_hook_reaches_the_program(loops: Callable[[str], Loop]) -> None:
     assert "interrupt passed" in loops("interrupted").marks
+
+
+def test_the_example_that_waits_for_its_data_shows_it(
+    loops: Callable[[str], Loop], recording: Recording
+) -> None:
+    loop = loops("example_dataloader_bound")
+    # Twelve batches, and the end of them.
+    assert loop.phases["data"] == 12 + 1 and loop.longest_phase == "data"
+    assert {"loader.queue", "loader.workers"} <= loop.counters
+    spans = recording.detail("spans")
+    fetches = (spans["kind"] == SpanKind.LOADER) & ~np.isin(
+        spans["process"], list(_processes(recording).values())
+    )
+    assert np.count_nonzero(fetches) == 12 and np.unique(spans["process"][fetches]).size == 1
+
+
+def test_the_example_of_inference_steps_by_calls_and_by_generate(
+    loops: Callable[[str], Loop],
+) -> None:
+    # The last one is not ended by another.
+    assert loops("example_infer").steps == list(range(12 - 1))
+    assert loops("example_generate").steps == list(range(6 - 1))
+    assert loops("example_generate").modules["Language.head"] == 6 * 16
