@@ -2,8 +2,9 @@
 // return is looked at. Needs the GIL.
 //
 // Modules are told in a program's first 64 steps and then in every n-th, so that it takes about a
-// thousandth of the process's CPU time; n is told as the counter "modules.every". Outputs are looked at in two of those steps a second at most and for no more CPU time than that: what follows in the
-// backward costs about as much again.
+// thousandth of the process's CPU time; n is told as the counter "modules.every". Outputs are
+// looked at in two of those steps a second at most and for no more CPU time than that: what follows
+// in the backward costs about as much again.
 #pragma once
 
 #include <cstdint>
