@@ -24,6 +24,15 @@ def test_from_the_answer_to_the_evidence(job: OpenTrace, journey: Journey, serve
         journey("trace", address)
 
 
+def test_a_link_into_a_trace_shows_what_its_sender_saw(
+    job: OpenTrace, journey: Journey, serve: Serve
+) -> None:
+    library = Library()
+    library.keep(job)
+    with serve(viewer_app(library)) as address:
+        journey("trace_links", address)
+
+
 def test_hostile_names_are_only_names(evil_job: OpenTrace, journey: Journey, serve: Serve) -> None:
     library = Library()
     library.keep(evil_job)

@@ -34,6 +34,13 @@ def test_from_the_fleet_to_the_line_of_code(
         journey("fleet", address, fleet.EVIL_JOB)
 
 
+def test_a_link_shows_what_its_sender_saw(
+    collector: Collector, journey: Journey, serve: Serve
+) -> None:
+    with serve(make_app(collector)) as address:
+        journey("links", address, fleet.LLAMA)
+
+
 def test_an_open_page_shows_a_new_job(collector: Collector, journey: Journey, serve: Serve) -> None:
     with serve(make_app(collector)) as address:
         journey("live", address, on_told=lambda told: fleet.one_more_window(collector, "fresh-job"))

@@ -26,11 +26,13 @@ def viewer_app(library: Library) -> ASGIApp:
 
 
 def bound_socket(port: int) -> socket.socket:
-    """On loopback; 0 takes any free port."""
+    """On loopback; 0 takes any free port. It listens already: who connects before the server's loop
+    runs waits instead of being refused."""
     # Named TCP, else asyncio leaves Nagle's delay on and every small answer waits 40 ms.
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     made.bind((LOOPBACK, port))
+    made.listen()
     return made
 
 

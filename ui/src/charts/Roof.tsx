@@ -5,6 +5,9 @@ import { threeDigits } from "../look/format";
 const WIDTH = 760, HEIGHT = 440, LEFT = 112, BOTTOM = 48, TOP = 14, RIGHT = 24, LETTERS = 15;
 export const LIMIT_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", latency: "communication", launch: "host" };
 
+// Those that web/roofs.py draws beside the job's own.
+export const ROOFS = ["A100-80-SXM", "H100-SXM", "H200-SXM", "B200", "MI300X"];
+
 export interface RoofPoint { x: number; y: number; radius: number; colour: string; title: string }
 
 const decades = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);

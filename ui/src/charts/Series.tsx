@@ -1,6 +1,7 @@
 // Time series with uPlot: lines or stacked areas, drag to zoom, one time axis for the page.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { useChoice } from "../data/address";
 import { colour, onThemeChange } from "../look/colours";
 import { withGaps } from "./gaps";
 
@@ -13,6 +14,10 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
   const box = useRef<HTMLDivElement>(null);
   const zoom = useRef(onZoom);
   zoom.current = onZoom;
+  // A click on the legend hides a line; which ones are hidden is in the address.
+  const [hidden, setHidden] = useChoice(`hide-${label.toLowerCase().replace(/[^a-z]+/g, "-")}`);
+  const hide = useRef(setHidden);
+  hide.current = setHidden;
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
@@ -20,6 +25,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
     const make = () => {
       plot?.destroy();
       const [times = [], ...columns] = withGaps([time_ns.map((value) => value / 1e9), ...lines.map((line) => line.values), ...lines.map((line) => line.own ?? line.values)]);
+      const away = new Set(hidden.split(",").filter(Boolean));
       const latest = times.length - 1, own = columns.slice(lines.length);
       const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
       plot = new uPlot({
@@ -34,7 +40,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
           ...lines.map((line, number) => ({
-            label: line.label, stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
+            label: line.label, show: !away.has(line.label), stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
             ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = place === null ? drawn : own[number]![place] ?? null; return value === null ? "–" : text(value); },
           })),
         ],
@@ -43,6 +49,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
           // Without a hand on the chart the legend tells the latest.
           setCursor: [(self: uPlot) => { if (self.cursor.idx === null || self.cursor.idx === undefined) self.setLegend({ idx: latest }, false); }],
           ready: [(self: uPlot) => self.setLegend({ idx: latest }, false)],
+          setSeries: [(self: uPlot, _: number | null, changed: uPlot.Series) => { if (changed.show !== undefined && changed.show !== null) hide.current(self.series.slice(1).filter((line) => line.show === false).map((line) => String(line.label)).join(",")); }],
           setSelect: [(self: uPlot) => {
             if (self.select.width > 4) zoom.current?.(self.posToVal(self.select.left, "x") * 1e9, self.posToVal(self.select.left + self.select.width, "x") * 1e9);
             self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
@@ -81,7 +88,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
     resized.observe(element);
     const forget = onThemeChange(make);
     return () => { resized.disconnect(); forget(); plot?.destroy(); };
-  }, [time_ns, lines, height, from_ns, to_ns, marks]);
+  }, [time_ns, lines, height, from_ns, to_ns, marks, hidden]);
   return <div class="chart" ref={box} role="img" aria-label={label} />;
 }
 

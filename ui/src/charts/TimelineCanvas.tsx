@@ -4,15 +4,17 @@ import type { Source } from "../data/source";
 import type { Trace } from "../data/types";
 import { activities, activityColours, colour } from "../look/colours";
 import { count, duration } from "../look/format";
-import { fitted, letterWidth, niceStep, useCanvas } from "./canvas";
+import { fitted, letterWidth, useCanvas } from "./canvas";
 import { type Line, lineAt, linesOf } from "./lines";
+import { isOn, type Overlay, type Stretches, stretchesOf } from "./overlay";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
+import { ruler, STEP_NAMES, stepNames, TIMES } from "./ruler";
 
 const GUTTER = 168;
 // Idle time is grey already: what room a box has is for the cause.
 const IDLE = /^idle: /;
-const TIMES = 26;
-const STEP_NAMES = 18;
+const PATH_TITLE = "critical path";
+export const UNSETTLED = -1;
 
 export interface View { from: number; to: number }
 export interface Picked { rank: number; row: number; start: number; duration: number; name: string; count: number; span: number; activity: string; flowRow: number; flowStart: number }
@@ -31,7 +33,12 @@ interface Properties {
   onRange(range: Range | null): void;
   query: string;
   onBusy(busy: boolean): void;
+  overlays: ReadonlySet<Overlay>;
+  top: number;
+  onTop(top: number): void;
 }
+
+const NOTHING: Stretches = { start: [], end: [], activity: [], name: [] };
 
 export function clamp(view: View, length: number): View {
   const span = Math.min(Math.max(view.to - view.from, 50), length * 1.1);
@@ -41,9 +48,11 @@ export function clamp(view: View, length: number): View {
 }
 
 export function TimelineCanvas(properties: Properties) {
-  const { source, trace, view, onView, open, onToggle, picked, onPick, range, onRange, query, onBusy } = properties;
+  const { source, trace, view, onView, open, onToggle, picked, onPick, range, onRange, query, onBusy, overlays, onTop } = properties;
   const [hover, setHover] = useState<Picked | null>(null);
-  const scroll = useRef(0);
+  const scroll = useRef(properties.top);
+  const scrollTo = (top: number) => { scroll.current = top; onTop(top); pen.redraw(); };
+  const pathRows = useMemo(() => new Map(trace.ranks.map((rank) => [rank.rank, rank.rows.findIndex((row) => row.title === PATH_TITLE)])), [trace]);
   const drag = useRef<{ x: number; y: number; from: View; top: number; moved: boolean; measure: boolean; time: number; line: Line | null } | null>(null);
   const laid = useMemo(() => linesOf(trace.ranks, open), [trace, open]);
   // Ranks are on one clock, and those with steps have about the same.
@@ -76,6 +85,9 @@ export function TimelineCanvas(properties: Properties) {
       busy ||= pyramid.isLoading;
     }
     onBusy(busy);
+    settlePicked();
+    const paths = new Map<number, Stretches>();
+    if (overlays.has("path")) for (const [rank, mine] of pieces) { const row = pathRows.get(rank) ?? -1; paths.set(rank, row < 0 ? NOTHING : stretchesOf(mine, row, view.from, view.to)); }
     context.save();
     context.beginPath();
     context.rect(GUTTER, RULER, plot, height - RULER);
@@ -87,6 +99,7 @@ export function TimelineCanvas(properties: Properties) {
       const y = item.y - scroll.current + RULER;
       if (item.isHead) { context.fillStyle = ground!; context.fillRect(GUTTER, y, plot, item.height); }
       if (item.row < 0) continue;
+      const path = item.isHead || item.row === pathRows.get(item.rank) ? undefined : paths.get(item.rank);
       const top = y + (item.isHead ? 3 : 1), high = item.height - (item.isHead ? 6 : 2);
       for (const piece of pieces.get(item.rank) ?? []) {
         const { tile } = piece;
@@ -107,7 +120,8 @@ export function TimelineCanvas(properties: Properties) {
           const activity = tile.activity[i]!;
           // What would fall on a pixel that already has this colour is not worth a call.
           if (right - left < 1 && left < last && activity === lastActivity && !found) continue;
-          context.globalAlpha = matched ? (found ? 1 : 0.3) : item.depth > 0 && !item.isDevice ? 0.85 : 1;
+          const isOff = path !== undefined && !isOn(path, start + tile.duration[i]! / 2, activity);
+          context.globalAlpha = isOff ? 0.18 : matched ? (found ? 1 : 0.3) : item.depth > 0 && !item.isDevice ? 0.85 : 1;
           context.fillStyle = found ? accent! : colours[activity]!;
           const wide = Math.max(right - left - (right - left > 3 ? 0.6 : 0), 1);
           context.fillRect(left, top, wide, high);
@@ -122,14 +136,15 @@ export function TimelineCanvas(properties: Properties) {
     context.font = "11px system-ui, sans-serif";
     const letter = letterWidth(context);
     for (const [name, left, y, room] of labels) { const shown = fitted(name, room, letter); if (shown) context.fillText(shown, left, y); }
+    if (overlays.has("idle")) for (const [rank, mine] of pieces) idle(context, rank, stretchesOf(mine, 0, view.from, view.to), quiet!, text!);
     if (picked) outline(context, picked, text!, 2);
     if (hover) outline(context, hover, text!, 1);
     if (picked && picked.flowRow >= 0) flow(context, picked, accent!);
     measured(context, height, accent!);
     context.restore();
     gutter(context, visible, height, text!, quiet!, line!, raised!);
-    ruler(context, width, quiet!, line!);
-    stepNames(context, width, quiet!, line!);
+    ruler(context, { view, width, left: GUTTER, x });
+    stepNames(context, { view, width, left: GUTTER, x }, named);
   });
   redraw.current = pen.redraw;
 
@@ -162,33 +177,42 @@ export function TimelineCanvas(properties: Properties) {
     context.fill();
   }
 
+  // Over all rows of an unfolded rank, where its device waits; the cause stands in the first of the device's rows.
+  function idle(context: CanvasRenderingContext2D, rank: number, found: Stretches, shade: string, text: string) {
+    const rows = laid.lines.filter((item) => item.rank === rank && !item.isHead);
+    if (!rows.length || trace.ranks.find((each) => each.rank === rank)?.parts === null) return;
+    const top = rows[0]!.y - scroll.current + RULER, bottom = rows.at(-1)!.y + rows.at(-1)!.height - scroll.current + RULER;
+    const told = rows.find((item) => item.isDevice && item.row !== pathRows.get(rank));
+    found.start.forEach((start, i) => {
+      const wide = (found.end[i]! - start) * ((size.current.width - GUTTER) / (view.to - view.from));
+      if (activities[found.activity[i]!] !== "idle" || wide < 0.5) return;
+      const left = x(start);
+      context.globalAlpha = 0.22;
+      context.fillStyle = shade;
+      context.fillRect(left, top, wide, bottom - top);
+      context.globalAlpha = 1;
+      if (wide > 40 && told) {
+        context.fillStyle = text;
+        context.fillText(fitted(found.name[i]!, wide - 8, letterWidth(context)), left + 4, told.y - scroll.current + RULER + told.height / 2 + 0.5);
+      }
+    });
+  }
+
+  // What a link has chosen is known by its place only until its tile is there.
+  function settlePicked() {
+    const line = picked && picked.span === UNSETTLED ? lineOf(picked.rank, picked.row) : null;
+    if (!line || !picked) return;
+    const low = Math.max(picked.start, view.from), high = Math.min(picked.start + picked.duration, view.to);
+    const box = low <= high ? near(line, (low + high) / 2, 0) : near(line, picked.start + picked.duration / 2, 0, { from: picked.start - 1, to: picked.start + picked.duration + 1 });
+    if (box) queueMicrotask(() => onPick(box));
+  }
+
   function steps(context: CanvasRenderingContext2D, height: number, line: string) {
     context.fillStyle = line;
     for (const step of named) {
       const left = x(step.start_ns);
       if (left >= GUTTER && left <= size.current.width) context.fillRect(left, RULER, 1, height);
     }
-  }
-
-  // A step's name stands at its begin, or at the left edge where that is further left.
-  function stepNames(context: CanvasRenderingContext2D, width: number, quiet: string, line: string) {
-    if (!named.length) return;
-    const middle = TIMES + STEP_NAMES / 2;
-    context.fillStyle = quiet;
-    context.fillText("step", 6, middle);
-    let free = GUTTER;
-    for (const step of named) {
-      const left = Math.max(x(step.start_ns), GUTTER), right = Math.min(x(step.start_ns + step.duration_ns), width);
-      const name = count(step.number), wide = context.measureText(name).width + 10;
-      if (right <= GUTTER || left > width || left < free || right - left < wide) continue;
-      context.fillStyle = line;
-      context.fillRect(left, TIMES, 1, STEP_NAMES);
-      context.fillStyle = quiet;
-      context.fillText(name, left + 4, middle);
-      free = left + wide;
-    }
-    context.fillStyle = line;
-    context.fillRect(0, RULER - 1, width, 1);
   }
 
   function measured(context: CanvasRenderingContext2D, height: number, accent: string) {
@@ -229,27 +253,6 @@ export function TimelineCanvas(properties: Properties) {
     }
   }
 
-  function ruler(context: CanvasRenderingContext2D, width: number, quiet: string, line: string) {
-    context.fillStyle = colour("ground");
-    context.fillRect(0, 0, width, RULER);
-    context.fillStyle = quiet;
-    context.font = "11px system-ui, sans-serif";
-    const step = niceStep(view.to - view.from, (width - GUTTER) / 110);
-    // Far in, a tick tells the distance from the left edge's round time: absolute ones would all look the same.
-    const coarse = step * 100;
-    const base = view.to / step > 5000 ? Math.floor(view.from / coarse) * coarse : 0;
-    context.fillText(base ? `${duration(base)} +` : "time", 6, TIMES / 2);
-    for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
-      const at = x(tick);
-      context.fillStyle = line;
-      context.fillRect(at, TIMES - 6, 1, 6);
-      context.fillStyle = quiet;
-      context.fillText(Math.abs(tick - base) < step / 2 ? "0" : duration(tick - base), at + 3, TIMES / 2 - 1);
-    }
-    context.fillStyle = line;
-    context.fillRect(0, TIMES - 1, width, 1);
-  }
-
   function hit(px: number, py: number): Picked | null {
     if (px < GUTTER || py < RULER) return null;
     const line = lineAt(laid.lines, py - RULER + scroll.current);
@@ -259,8 +262,8 @@ export function TimelineCanvas(properties: Properties) {
     return near(line, time, slack);
   }
 
-  function near(line: Line, time: number, slack: number): Picked | null {
-    for (const piece of pyramids.get(line.rank)!.view(view.from, view.to, size.current.width - GUTTER)) {
+  function near(line: Line, time: number, slack: number, within: View = view): Picked | null {
+    for (const piece of pyramids.get(line.rank)!.view(within.from, within.to, size.current.width - GUTTER)) {
       if (time < piece.from || time >= piece.to) continue;
       const i = firstAfter(piece.tile, line.row, time - slack);
       if (i < piece.tile.firstOfRow[line.row + 1]! && piece.tile.start[i]! <= time + slack) return boxAt(piece, line, i);
@@ -286,12 +289,15 @@ export function TimelineCanvas(properties: Properties) {
       event.preventDefault();
       if (event.ctrlKey || event.metaKey || event.altKey) zoomAround(Math.exp(event.deltaY * 0.004), timeAt(event.offsetX));
       else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) panBy((event.deltaX || event.deltaY) / (size.current.width - GUTTER));
-      else if (laid.height > size.current.height - RULER) { scroll.current += event.deltaY; pen.redraw(); }
+      else if (laid.height > size.current.height - RULER) scrollTo(scroll.current + event.deltaY);
       else zoomAround(Math.exp(event.deltaY * 0.002), timeAt(event.offsetX));
     };
     element.addEventListener("wheel", onWheel, { passive: false });
     return () => element.removeEventListener("wheel", onWheel);
   });
+
+  // A link that is opened in the same window scrolls, too.
+  useEffect(() => { if (Math.round(scroll.current) !== properties.top) { scroll.current = properties.top; pen.redraw(); } }, [properties.top]);
 
   const neighbour = (by: number) => {
     if (!picked) return;
@@ -317,8 +323,8 @@ export function TimelineCanvas(properties: Properties) {
       const box = near(rows[i]!, middle, (view.to - view.from) / 2);
       if (!box) continue;
       const y = rows[i]!.y - scroll.current;
-      if (y < 0) scroll.current = rows[i]!.y;
-      if (y > size.current.height - RULER - 30) scroll.current = rows[i]!.y - size.current.height + RULER + 30;
+      if (y < 0) scrollTo(rows[i]!.y);
+      if (y > size.current.height - RULER - 30) scrollTo(rows[i]!.y - size.current.height + RULER + 30);
       onPick(box);
       return;
     }
@@ -334,7 +340,7 @@ export function TimelineCanvas(properties: Properties) {
       f: () => { if (picked) onView(clamp({ from: picked.start - picked.duration, to: picked.start + 2 * picked.duration }, trace.length_ns)); },
       m: () => { if (picked) onRange({ from: picked.start, to: picked.start + picked.duration, rank: picked.rank, rows: [] }); },
       ArrowLeft: () => neighbour(-1), ArrowRight: () => neighbour(1), ArrowUp: () => otherLine(-1), ArrowDown: () => otherLine(1),
-      PageDown: () => { scroll.current += 300; pen.redraw(); }, PageUp: () => { scroll.current -= 300; pen.redraw(); },
+      PageDown: () => scrollTo(scroll.current + 300), PageUp: () => scrollTo(scroll.current - 300),
       Enter: () => { if (picked && lineOf(picked.rank, picked.row)?.isHead) onToggle(picked.rank); },
       Escape: () => { if (range) onRange(null); else onPick(null); },
     };
@@ -351,6 +357,7 @@ export function TimelineCanvas(properties: Properties) {
     return { rank, rows: Array.from({ length: high - low + 1 }, (_, i) => low + i).filter((row) => row >= 0) };
   };
 
+  const told = hover ?? picked;
   return (
     <div class="timeline">
       <canvas ref={pen.canvas} tabIndex={0} role="img" style={{ height: `${Math.max(laid.height + RULER + 8, 160)}px` }}
@@ -373,9 +380,8 @@ export function TimelineCanvas(properties: Properties) {
             return;
           }
           const by = ((event.offsetX - began.x) / (size.current.width - GUTTER)) * (began.from.to - began.from.from);
-          scroll.current = began.top - (event.offsetY - began.y);
           onView(clamp({ from: began.from.from - by, to: began.from.to - by }, trace.length_ns));
-          pen.redraw();
+          scrollTo(began.top - (event.offsetY - began.y));
         }}
         onPointerUp={(event) => {
           const began = drag.current;
@@ -386,7 +392,7 @@ export function TimelineCanvas(properties: Properties) {
         }}
         onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
-        {(hover ?? picked) ? <Told box={(hover ?? picked)!} /> : <>Hover or use the arrow keys for the numbers. Shift and drag measures.</>}
+        {told && told.span !== UNSETTLED ? <Told box={told} /> : <>Hover or use the arrow keys for the numbers. Shift and drag measures.</>}
       </p>
     </div>
   );

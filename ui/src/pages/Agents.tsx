@@ -1,10 +1,10 @@
 // The agents: what they cost now, what they lost, which versions run where.
-import { useMemo, useState } from "preact/hooks";
-import { remember, useAddress, write } from "../data/address";
+import { useMemo } from "preact/hooks";
+import { useChoice, write } from "../data/address";
 import { useData, useNews } from "../data/load";
 import type { AgentCost, AgentRow, DoctorRow } from "../data/types";
 import { ago, clock, count, duration, plural, share, size, UNKNOWN, value } from "../look/format";
-import { Empty, Failed, overheadText, Search, Table, Waiting } from "../parts/parts";
+import { Empty, Failed, Fold, overheadText, Search, Table, Waiting } from "../parts/parts";
 
 const lostOf = (row: AgentRow): string =>
   ([[row.records_dropped, "records"], [row.rows_lost, "rows"], [row.batches_lost, "batches"]] as const).filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`).join(", ") || "nothing";
@@ -53,19 +53,18 @@ function Doctor({ rows }: { rows: DoctorRow[] }) {
     <section aria-label="doctor"><h2>What the doctor says</h2>
       {rows.length === 0 ? <p class="empty">No agent has told it yet: they look 20 s after their start and every hour. On a node: <code>pilotlight doctor</code></p>
         : bad.length === 0 ? <p>All checks are well on all nodes that were looked at.</p> : table(bad, "checks that are not well")}
-      {well.length > 0 && <details><summary>{plural(well.length, "check")} well</summary>{table(well, "checks that are well")}</details>}
+      {well.length > 0 && <Fold name="well" summary={`${plural(well.length, "check")} well`}>{table(well, "checks that are well")}</Fold>}
     </section>
   );
 }
 
 export function AgentsPage() {
-  const { query } = useAddress();
   const news = useNews();
   const { value: rows, failure, again } = useData<AgentRow[]>("v1/agents?limit=5000", news);
   const { value: costs } = useData<AgentCost[]>("v1/costs?limit=5000", news);
   const costOf = useMemo(() => new Map(costs?.map((row) => [row.agent, row])), [costs]);
   const { value: doctor } = useData<DoctorRow[]>("v1/doctor?limit=5000", news);
-  const [text, setText] = useState(query["q"] ?? "");
+  const [text, setText] = useChoice("q");
   if (failure) return <Failed failure={failure} again={again} />;
   if (!rows) return <><header><p class="about">agents</p><h1>Asking the store …</h1></header><Waiting height={300} /></>;
   const now = Date.now() * 1e6;
@@ -85,7 +84,7 @@ export function AgentsPage() {
     <>
       <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up${up.length ? `; they cost at most ${share(worst)} of a core each` : ""}${slowed ? `; collecting slows the process with the most by ${overheadText(slowed)}` : ""}; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
       {rows.length === 0 ? <Empty title="Start one on each node" command={`pilotlight agent --collector ${location.origin}`} />
-        : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="quiet">{slowed ? "" : "What collecting costs jobs is measured where GPUs are recorded; elsewhere: pilotlight overhead. "}An agent over its budget collects less.</span></div>
+        : <><div class="tools"><Search value={text} onInput={setText} /><span class="quiet">{slowed ? "" : "What collecting costs jobs is measured where GPUs are recorded; elsewhere: pilotlight overhead. "}An agent over its budget collects less.</span></div>
           <Table rows={shown} limit={200} label="agents" empty="No agent fits." columns={[
             { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
             { title: "state", isText: true, isBrief: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },

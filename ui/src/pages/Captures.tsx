@@ -1,10 +1,10 @@
 // Captures: take one, see how it goes, open it, let it go.
 import { useEffect, useState } from "preact/hooks";
-import { go, remember, useAddress, write } from "../data/address";
+import { go, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useData, useNews, useSource } from "../data/load";
 import type { CaptureDetail, CapturedNode, CaptureRow, JobRow } from "../data/types";
 import { ago, clock, count, duration, plural, size } from "../look/format";
-import { Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { Check, Choose, Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
 
 const LOOK_MS = 1000;
 
@@ -41,7 +41,7 @@ function AllCaptures() {
   const { query } = useAddress();
   const news = useNews(2000);
   const only = query["job"] ?? "";
-  const [text, setText] = useState(query["q"] ?? "");
+  const [text, setText] = useChoice("q");
   const { value: rows, failure, again } = useData<CaptureRow[]>(`v1/captures?limit=500${only ? `&job=${encodeURIComponent(only)}` : ""}`, news);
   const now = Date.now() * 1e6;
   if (failure) return <Failed failure={failure} again={again} />;
@@ -52,9 +52,9 @@ function AllCaptures() {
   return (
     <>
       <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1></header>
-      <Ask only={only} query={query} />
+      <Ask only={only} />
       {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="No capture yet" command={`pilotlight capture ${only || "JOB"} --steps 3 --ranks all`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
-        : <><div class="tools"><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} />{only && <a href={write(["captures"])}>of all jobs</a>}</div>
+        : <><div class="tools"><Search value={text} onInput={setText} />{only && <a href={write(["captures"])}>of all jobs</a>}</div>
           <Table rows={shown} limit={100} label="captures" empty="No capture fits." columns={[
             { title: "capture", isText: true, cell: (row) => <a href={write(["captures", row.id])}>{row.id}</a>, sort: (row) => row.id },
             { title: "job", isText: true, cell: (row) => <a href={write(["job", row.job])}>{row.job}</a>, sort: (row) => row.job },
@@ -115,14 +115,14 @@ function OneCapture({ id }: { id: string }) {
   );
 }
 
-function Ask({ only, query }: { only: string; query: Record<string, string> }) {
+function Ask({ only }: { only: string }) {
   const source = useSource();
   const { value: jobs } = useData<JobRow[]>("v1/jobs?since=7d&limit=1000");
-  const [job, setJob] = useState(only);
-  const [ranks, setRanks] = useState(query["rank"] ?? "");
-  const [seconds, setSeconds] = useState("30");
-  const [steps, setSteps] = useState(["1", "3", "10"].find((value) => value === query["steps"]) ?? "0");
-  const [shapes, setShapes] = useState(query["shapes"] === "1");
+  const [job, setJob] = useChoice("for", only);
+  const [ranks, setRanks] = useChoice("rank");
+  const [seconds, setSeconds] = useChoice("seconds", "30");
+  const [steps, setSteps] = useChoice("steps", "0");
+  const [shapes, setShapes] = useChoice("shapes");
   const [told, setTold] = useState("");
   const ask = async (event: Event) => {
     event.preventDefault();
@@ -130,7 +130,7 @@ function Ask({ only, query }: { only: string; query: Record<string, string> }) {
     if (wanted === null) { setTold("not taken: ranks are numbers, as in 0-3, 7"); return; }
     setTold("asking …");
     try {
-      const { data } = await source.post<{ data: { id: string } }>("v1/captures", { job, ranks: wanted, seconds: Number(seconds), steps: Number(steps), detail: shapes ? ["shapes"] : [] });
+      const { data } = await source.post<{ data: { id: string } }>("v1/captures", { job, ranks: wanted, seconds: Number(seconds), steps: Number(steps), detail: shapes === "1" ? ["shapes"] : [] });
       go(["captures", data.id]);
     } catch (error) { setTold(`not taken: ${(error as Error).message}`); }
   };
@@ -141,9 +141,9 @@ function Ask({ only, query }: { only: string; query: Record<string, string> }) {
     <form class="tools" onSubmit={(event) => void ask(event)} aria-label="take a capture">
       <Field label="job"><select value={job} required onChange={(event) => setJob((event.target as HTMLSelectElement).value)}><option value="">choose a running job …</option>{offered.map((name) => <option value={name}>{name}</option>)}</select></Field>
       <Field label="ranks"><input value={ranks} size={10} placeholder="all" onInput={(event) => setRanks((event.target as HTMLInputElement).value)} /></Field>
-      <Field label="the last"><select value={seconds} onChange={(event) => setSeconds((event.target as HTMLSelectElement).value)}>{["10", "30", "60", "120"].map((value) => <option value={value}>{value} s</option>)}</select></Field>
-      <Field label="and trace"><select value={steps} onChange={(event) => setSteps((event.target as HTMLSelectElement).value)}><option value="0">no step</option>{["1", "3", "10"].map((value) => <option value={value}>the next {plural(Number(value), "step")}</option>)}</select></Field>
-      {steps !== "0" && <Field label="with shapes, for the roofline"><input type="checkbox" checked={shapes} onChange={(event) => setShapes((event.target as HTMLInputElement).checked)} /></Field>}
+      <Choose label="the last" value={seconds} onChange={setSeconds}>{["10", "30", "60", "120"].map((value) => <option value={value}>{value} s</option>)}</Choose>
+      <Choose label="and trace" value={steps} onChange={setSteps}><option value="0">no step</option>{["1", "3", "10"].map((value) => <option value={value}>the next {plural(Number(value), "step")}</option>)}</Choose>
+      {steps !== "0" && <Check label="with shapes, for the roofline" checked={shapes === "1"} onChange={(checked) => setShapes(checked ? "1" : "")} />}
       <button type="submit" disabled={!job}>take a capture</button>
       <span class="quiet" aria-live="polite">{told}</span>
     </form>

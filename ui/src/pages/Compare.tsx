@@ -1,17 +1,17 @@
 // Two jobs, or two stretches of one: what differs, and whether it is more than noise.
-import { useMemo, useState } from "preact/hooks";
-import { Flame } from "../charts/Flame";
+import { useMemo } from "preact/hooks";
 import { compared, sameTotal } from "../charts/tree";
-import { change, parse, remember, useAddress, write } from "../data/address";
+import { change, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useData } from "../data/load";
-import { stackTree } from "../data/stacks";
+import { PALETTE, stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
 import { clock, duration, plural, shortName, signedShare } from "../look/format";
-import { Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { FlameView } from "../parts/FlameView";
+import { Choose, Empty, Failed, Search, Table, Waiting } from "../parts/parts";
 import { PART_NAMES } from "../parts/time";
 
 // "2h..1h" and such: how long ago a stretch began and ended, seen from now.
-const SPANS: [string, string, number, number][] = [["", "all its time", 0, 0], ["1h", "the last hour", 3600, 0], ["1h-1h", "the hour before", 7200, 3600], ["24h", "the last day", 86_400, 0], ["24h-24h", "the day before", 172_800, 86_400], ["half1", "its first half", -1, -1], ["half2", "its second half", -2, -2]];
+const SPANS: [string, string, number, number][] = [["all", "all its time", 0, 0], ["1h", "the last hour", 3600, 0], ["1h-1h", "the hour before", 7200, 3600], ["24h", "the last day", 86_400, 0], ["24h-24h", "the day before", 172_800, 86_400], ["half1", "its first half", -1, -1], ["half2", "its second half", -2, -2]];
 
 // A stretch that was chosen on a chart: "from..to" in nanoseconds.
 const CHOSEN = /^(\d{1,19})\.\.(\d{1,19})$/;
@@ -20,7 +20,7 @@ export function spanOf(key: string, row: JobRow | undefined): { from: number; to
   const [, low, high] = CHOSEN.exec(key) ?? [];
   if (low !== undefined && high !== undefined) return { from: Number(low), to: Number(high) };
   const found = SPANS.find(([name]) => name === key);
-  if (!found || !row || key === "") return { from: 0, to: 0 };
+  if (!found || !row || key === "all") return { from: 0, to: 0 };
   const middle = (row.started_ns + row.updated_ns) / 2;
   if (key === "half1") return { from: row.started_ns, to: middle };
   if (key === "half2") return { from: middle, to: row.updated_ns + 1e9 };
@@ -31,13 +31,13 @@ export function ComparePage() {
   const { query } = useAddress();
   const { value: jobs, failure } = useData<JobRow[]>("v1/jobs?since=400d&limit=2000");
   const [before, after] = [query["before"] ?? "", query["after"] ?? ""];
-  const [beforeSpan, afterSpan] = [query["before_span"] ?? (before === after ? "half1" : ""), query["after_span"] ?? (before === after ? "half2" : "")];
+  const [beforeSpan, afterSpan] = [query["before_span"] ?? (before === after ? "half1" : "all"), query["after_span"] ?? (before === after ? "half2" : "all")];
   if (failure) return <Failed failure={failure} />;
   if (!jobs) return <Waiting height={300} />;
   const side = (which: "before" | "after", job: string, span: string) => (
     <div class="tools side">
-      <Field label={which}><select value={job} onChange={(event) => change({ [which]: (event.target as HTMLSelectElement).value })}><option value="">choose a job …</option>{jobs.map((row) => <option value={row.job}>{row.job}</option>)}</select></Field>
-      <Field label="in"><select value={span} onChange={(event) => change({ [`${which}_span`]: (event.target as HTMLSelectElement).value })}>{CHOSEN.test(span) && <option value={span}>{clock(spanOf(span, undefined).from)} to {clock(spanOf(span, undefined).to).slice(11)}</option>}{SPANS.map(([key, text]) => <option value={key}>{text}</option>)}</select></Field>
+      <Choose label={which} value={job} onChange={(name) => change({ [which]: name })}><option value="">choose a job …</option>{jobs.map((row) => <option value={row.job}>{row.job}</option>)}</Choose>
+      <Choose label="in" value={span} onChange={(key) => change({ [`${which}_span`]: key })}>{CHOSEN.test(span) && <option value={span}>{clock(spanOf(span, undefined).from)} to {clock(spanOf(span, undefined).to).slice(11)}</option>}{SPANS.map(([key, text]) => <option value={key}>{text}</option>)}</Choose>
       {job && <a href={write(["job", job])}>to the job</a>}
     </div>
   );
@@ -51,7 +51,7 @@ export function ComparePage() {
 }
 
 function Compared({ before, after, a, b, tools }: { before: string; after: string; a: { from: number; to: number }; b: { from: number; to: number }; tools: preact.ComponentChildren }) {
-  const [text, setText] = useState(parse(location.hash).query["q"] ?? "");
+  const [text, setText] = useChoice("q");
   const path = `compare?before=${encodeURIComponent(before)}&before_from=${Math.round(a.from)}&before_to=${Math.round(a.to)}&after=${encodeURIComponent(after)}&after_from=${Math.round(b.from)}&after_to=${Math.round(b.to)}`;
   const { value: found, failure, again } = useAnswer<Comparison>(path);
   const stacks = (of: "stacks" | "device-stacks", job: string, span: { from: number; to: number }) => `v1/${of}?job=${encodeURIComponent(job)}&limit=5000&from_ns=${Math.round(span.from)}&to_ns=${Math.round(span.to) || "4611686018427387903"}`;
@@ -73,7 +73,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
         {rows("Kernels, a step and rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
         <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "", isText: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
       </div>}
-      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><Flame laid={laid} query={text} label="Difference of the stacks" /></section>}
+      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><FlameView laid={laid} text={text} palette={PALETTE} limit={20} /></section>}
     </>
   );
 }

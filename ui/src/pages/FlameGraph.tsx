@@ -1,14 +1,14 @@
 // Host and device time of a rank in one tree; beside it a second rank, stretch of time, capture or trace.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { compared, lay, sameTotal, type Tree } from "../charts/tree";
-import { change, remember, useAddress } from "../data/address";
+import { change, useAddress, useChoice } from "../data/address";
 import { useAnswer, useLoaded, useSource } from "../data/load";
 import type { Columns } from "../data/table";
 import type { Trace, TraceName } from "../data/types";
 import { activities } from "../look/colours";
 import { ago, duration } from "../look/format";
 import { FlameView } from "../parts/FlameView";
-import { Empty, Failed, Field, Search, Waiting } from "../parts/parts";
+import { Choose, Empty, Failed, Search, Waiting } from "../parts/parts";
 
 const EARLIER = "before", TRACE = "trace:";
 export type Weight = "host" | "device";
@@ -30,8 +30,9 @@ export function FlameGraph({ trace }: { trace: Trace }) {
   const from = Number(query["from"] ?? 0), to = Number(query["to"] ?? trace.length_ns);
   const against = query["against"] ?? "";
   const hasDevice = trace.ranks.find((row) => row.rank === rank)?.parts !== null;
-  const [weight, setWeight] = useState<Weight>((query["weight"] as Weight) || (hasDevice ? "device" : "host"));
-  const [text, setText] = useState(query["q"] ?? "");
+  const [chosen, setWeight] = useChoice("weight", hasDevice ? "device" : "host");
+  const weight: Weight = chosen === "host" ? "host" : "device";
+  const [text, setText] = useChoice("q");
   const path = flamePath(trace.id, rank, from, to);
   const isEarlier = against === EARLIER;
   // Another trace: the same rank of it where it has that, and all of its time.
@@ -57,15 +58,15 @@ export function FlameGraph({ trace }: { trace: Trace }) {
   return (
     <section aria-label="flame graph">
       <div class="tools">
-        {trace.ranks.length > 1 && <Field label="rank"><select value={String(rank)} onChange={(event) => change({ rank: (event.target as HTMLSelectElement).value })}>{trace.ranks.map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</select></Field>}
-        {(trace.ranks.length > 1 || query["from"] || names.length > 0 || against) && <Field label="compared with"><select value={against} onChange={(event) => change({ against: (event.target as HTMLSelectElement).value, at: null, of: null })}>
+        {trace.ranks.length > 1 && <Choose label="rank" value={String(rank)} onChange={(value) => change({ rank: value })}>{trace.ranks.map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</Choose>}
+        {(trace.ranks.length > 1 || query["from"] || names.length > 0 || against) && <Choose label="compared with" value={against} onChange={(value) => change({ against: value, at: null, of: null })}>
           <option value="">nothing</option>
           {source.served && query["from"] && 2 * from - to >= 0 && <option value={EARLIER}>the time before it</option>}
           {trace.ranks.length > 1 && <optgroup label="ranks of this one">{trace.ranks.filter((row) => row.rank !== rank).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</optgroup>}
           {(names.length > 0 || foreign) && <optgroup label="other captures and traces">{foreign && !names.some((each) => each.id === foreign) && <option value={against}>{strange.value?.title ?? foreign}</option>}{names.map((each) => <option value={`${TRACE}${each.id}`}>{each.title}{each.taken_ns ? `, ${ago(each.taken_ns, Date.now() * 1e6)}` : ""}</option>)}</optgroup>}
-        </select></Field>}
-        <Field label="time of"><select value={weight} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Weight; setWeight(value); remember({ weight: value }); }}><option value="device">the device</option><option value="host">the host</option></select></Field>
-        <Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} />
+        </Choose>}
+        <Choose label="time of" value={weight} onChange={setWeight}><option value="device">the device</option><option value="host">the host</option></Choose>
+        <Search value={text} onInput={setText} />
         {query["from"] && <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button>}
         <span class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />{foreign ? "a greater part than" : "more than"} {than}</span><span><span class="swatch" style={{ background: "var(--less)" }} />{foreign ? "a smaller one" : "less"}</span></> : ["host", "compute", "communication", "copy", "overhead"].map((activity) => <span><span class="swatch" style={{ background: `var(--${activity})` }} />{activity}</span>)}</span>
       </div>

@@ -1,11 +1,11 @@
 // All jobs, the worst first, and the machines below them.
-import { useMemo, useState } from "preact/hooks";
-import { remember, useAddress, write } from "../data/address";
+import { useMemo } from "preact/hooks";
+import { change, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useNews } from "../data/load";
 import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
 import { heatColour, isDark } from "../look/colours";
 import { ago, clock, count, duration, hours, share, signedShare, UNKNOWN } from "../look/format";
-import { Bar, Empty, Failed, Field, Legend, Search, Table, Waiting } from "../parts/parts";
+import { Bar, Check, Choose, Empty, Failed, Legend, Search, Table, Waiting } from "../parts/parts";
 import { storedPieces } from "../parts/time";
 
 const SORTS: Record<string, (job: FleetJob) => number> = {
@@ -20,9 +20,9 @@ export function FleetPage() {
   const news = useNews();
   const since = query["since"] ?? "24h";
   const { value: fleet, failure, again } = useAnswer<Fleet>(`fleet?since=${encodeURIComponent(since)}`, news);
-  const [text, setText] = useState(query["q"] ?? "");
-  const [sort, setSort] = useState(query["sort"] ?? "findings");
-  const [state, setState] = useState(query["state"] ?? "");
+  const [text, setText] = useChoice("q");
+  const [sort, setSort] = useChoice("sort", "findings");
+  const [state, setState] = useChoice("state");
   const jobs = useMemo(() => {
     const wanted = text.trim().toLowerCase();
     return (fleet?.jobs ?? [])
@@ -37,10 +37,10 @@ export function FleetPage() {
         ? <Empty title="No job has reported in this time" command={`pilotlight agent --collector ${location.origin}`}>Start an agent that sends here, then any job under <code>pilotlight run</code>.</Empty>
         : <>
           <div class="tools">
-            <Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }} />
-            <Field label="by"><select value={sort} onChange={(event) => { const value = (event.target as HTMLSelectElement).value; setSort(value); remember({ sort: value }); }}><option value="findings">findings</option><option value="lost">lost hours</option><option value="newest">newest</option><option value="size">size</option></select></Field>
-            <Field label="state"><select value={state} onChange={(event) => { const value = (event.target as HTMLSelectElement).value; setState(value); remember({ state: value }); }}><option value="">any</option>{["running", "finished", "failed", "lost"].map((name) => <option value={name}>{name}</option>)}</select></Field>
-            <Field label="time"><select value={since} onChange={(event) => { location.hash = write([], { ...query, since: (event.target as HTMLSelectElement).value }); }}>{["1h", "6h", "24h", "7d", "30d"].map((value) => <option value={value}>{value}</option>)}</select></Field>
+            <Search value={text} onInput={setText} />
+            <Choose label="by" value={sort} onChange={setSort}><option value="findings">findings</option><option value="lost">lost hours</option><option value="newest">newest</option><option value="size">size</option></Choose>
+            <Choose label="state" value={state} onChange={setState}><option value="">any</option>{["running", "finished", "failed", "lost"].map((name) => <option value={name}>{name}</option>)}</Choose>
+            <Choose label="time" value={since} onChange={(value) => change({ since: value })}>{["1h", "6h", "24h", "7d", "30d"].map((value) => <option value={value}>{value}</option>)}</Choose>
             <span class="quiet" aria-live="polite">{count(jobs.length)} of {count(fleet.jobs.length)}</span>
           </div>
           <Jobs jobs={jobs} now={fleet.now_ns} since={since} />
@@ -57,7 +57,7 @@ function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: stri
     { title: "state", isText: true, isBrief: true, cell: (job) => <span title={clock(job.updated_ns)}>{job.state}{job.state !== "running" && <small> {ago(job.updated_ns, now)}</small>}{job.attempts > 1 && <small> · {job.attempts} attempts</small>}</span>, sort: (job) => job.state },
     { title: "ranks", cell: (job) => count(job.ranks), sort: (job) => job.ranks },
     { title: "step", cell: (job) => <>{duration(job.step_ns)}{job.change_ratio !== null && Math.abs(job.change_ratio) >= 0.02 && <small class={job.change_ratio > 0 ? "partial" : ""}> {signedShare(job.change_ratio)}</small>}</>, sort: (job) => job.step_ns ?? 0 },
-    { title: since, cell: (job) => <Spark values={job.trend_ns} /> },
+    { title: `its last ${since}`, isText: true, isBrief: true, cell: (job) => <Spark values={job.trend_ns} /> },
     ...(jobs.some((job) => job.mfu_ratio !== null) ? [{ title: "MFU", cell: (job: FleetJob) => (job.mfu_ratio === null ? <small>{UNKNOWN}</small> : share(job.mfu_ratio)), sort: (job: FleetJob) => job.mfu_ratio ?? 0 }] : []),
     { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
     { title: "worst finding", isText: true, isName: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class="quiet">{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
@@ -96,18 +96,18 @@ const COLOURINGS: Record<Colouring, { of(gpu: GpuNow, node: Node): number | null
 };
 
 function Machines({ nodes }: { nodes: Node[] }) {
-  const { query } = useAddress();
-  const [by, setBy] = useState<Colouring>((query["colour"] as Colouring) in COLOURINGS ? (query["colour"] as Colouring) : "busy");
-  const [only, setOnly] = useState(query["only"] === "findings");
+  const [colouring, setBy] = useChoice("colour", "busy");
+  const by = (colouring in COLOURINGS ? colouring : "busy") as Colouring;
+  const [only, setOnly] = useChoice("only");
   const { of, low, high, text } = COLOURINGS[by];
   const dark = isDark();
-  const shown = only ? nodes.filter((node) => node.open_findings > 0) : nodes;
+  const shown = only === "findings" ? nodes.filter((node) => node.open_findings > 0) : nodes;
   if (!nodes.length) return null;
   return (
     <section>
       <div class="tools"><h2>{count(nodes.length)} nodes</h2>
-        <Field label="colour by"><select value={by} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Colouring; setBy(value); remember({ colour: value }); }}>{Object.keys(COLOURINGS).map((name) => <option value={name}>{name}</option>)}</select></Field>
-        <label class="field"><input type="checkbox" checked={only} onChange={(event) => { const { checked } = event.target as HTMLInputElement; setOnly(checked); remember({ only: checked ? "findings" : null }); }} /> only nodes with findings</label>
+        <Choose label="colour by" value={by} onChange={setBy}>{Object.keys(COLOURINGS).map((name) => <option value={name}>{name}</option>)}</Choose>
+        <Check label="only nodes with findings" checked={only === "findings"} onChange={(checked) => setOnly(checked ? "findings" : "")} />
         <span class="legend"><span><span class="swatch" style={{ background: `rgb(${heatColour(0.05, dark).join(",")})`, border: "1px solid var(--line)" }} />{text(low)}</span><span><span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />{text(high)}</span></span></div>
       <div class="map">{shown.slice(0, 512).map((node) => <div class="node"><span title={node.jobs.join(", ")}>{node.node}{node.state === "up" ? "" : " (silent)"}</span>
         <div class="gpus">{node.gpus.map((gpu) => {

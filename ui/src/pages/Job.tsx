@@ -5,7 +5,7 @@ import { useAddress, write } from "../data/address";
 import { useAnswer, useData, useNews } from "../data/load";
 import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/types";
 import { ago, clock, count, duration, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { costText, Failed, FindingCard, Table, Waiting } from "../parts/parts";
+import { costText, Failed, FindingCard, Fold, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Facts } from "./job/Facts";
 import { JobFlame } from "./job/JobFlame";
@@ -130,7 +130,7 @@ function Findings({ job }: { job: Job }) {
     <h2>{open.length ? plural(open.length, "finding") : "Nothing is found to be wrong"}</h2>
     {open.length === 0 && <p class="empty">Findings open by themselves when a rule sees something worth 0.5 % of the step or more.</p>}
     <ol class="findings">{open.map(card)}</ol>
-    {closed.length > 0 && <details><summary>{plural(closed.length, "finding")} closed</summary><ol class="findings">{closed.map(card)}</ol></details>}
+    {closed.length > 0 && <Fold name="closed" summary={`${plural(closed.length, "finding")} closed`}><ol class="findings">{closed.map(card)}</ol></Fold>}
     <h2 class="later">GPU hours</h2>
     <Table label="GPU hours" rows={[["all", job.waste.gpu_hours], ["compute", job.waste.busy_hours], ...Object.entries(job.waste.wasted_hours).sort((a, b) => b[1] - a[1]).map(([part, lost]) => [PART_NAMES[part] ?? part, lost]), ["step time not known", job.waste.unknown_hours], ["outside of steps", job.waste.outside_hours]].filter((row) => Number(row[1]) >= 0.0005) as [string, number][]}
       columns={[{ title: "", isText: true, cell: (row) => row[0] }, { title: "", cell: (row) => hours(row[1]) }, { title: "", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />

@@ -1,15 +1,16 @@
 // What a recording says: the page of `pilotlight report --html`.
-import { useMemo, useState } from "preact/hooks";
-import { Flame } from "../charts/Flame";
+import { useMemo } from "preact/hooks";
 import { type Point, Steps } from "../charts/Steps";
-import { callees, callers, lay, type Tree } from "../charts/tree";
-import { remember, useAddress } from "../data/address";
+import { lay, type Tree } from "../charts/tree";
+import { useChoice, useKept } from "../data/address";
 import { useAnswer } from "../data/load";
-import type { FlameDocument, ReportDocument, Times } from "../data/report";
+import type { FlameDocument, GpuWork, ReportDocument, Times } from "../data/report";
 import { clock, count, duration, share, shortFile, signedShare, size, threeDigits, UNKNOWN, value } from "../look/format";
-import { Bar, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { FlameAlone } from "../parts/FlameView";
+import { Bar, Choose, Failed, Search, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
 
+const ALL = "all";
 const STATES = ["unknown", "running", "waiting", "gil", "disk"];
 const STATE_NAMES = ["unknown", "running", "waiting", "waiting for the GIL", "disk"];
 const timesOf = (times: Times) => [times.unknown_ns, times.running_ns, times.waiting_ns, times.gil_wait_ns, times.disk_ns];
@@ -39,9 +40,8 @@ export function ReportPage() {
 interface Part { report: ReportDocument; label(process: number): string }
 
 function StepTimes({ report, label }: Part) {
-  const { query } = useAddress();
-  const [process, setProcess] = useState(query["steps"] ?? "");
-  const [range, setRange] = useState<{ from: number; to: number } | null>(null);
+  const [process, setProcess] = useChoice("steps");
+  const [range, setRange] = useKept<{ from: number; to: number } | null>(({ from, to }) => (from && to ? { from: Number(from), to: Number(to) } : null), (next) => ({ from: next && Math.round(next.from), to: next && Math.round(next.to) }));
   const points = useMemo(() => report.step_rows.flatMap((rows) => rows.step.map((step, i) => ({
     process: rows.process, step, x: rows.since_start_ns[i]!, y: rows.duration_ns[i]!, isOutlier: rows.is_outlier[i] === 1,
   }))).filter((point) => process === "" || point.process === Number(process)).sort((a, b) => a.x - b.x), [process]);
@@ -55,7 +55,7 @@ function StepTimes({ report, label }: Part) {
   };
   return (
     <section aria-label="step time">
-      <div class="tools"><h2>Step time</h2><Field label="rank"><select value={process} onChange={(event) => { const chosen = (event.target as HTMLSelectElement).value; setProcess(chosen); remember({ steps: chosen }); }}><option value="">all</option>{report.step_rows.map((rows) => <option value={String(rows.process)}>{label(rows.process)}</option>)}</select></Field>
+      <div class="tools"><h2>Step time</h2><Choose label="rank" value={process} onChange={setProcess}><option value="">all</option>{report.step_rows.map((rows) => <option value={String(rows.process)}>{label(rows.process)}</option>)}</Choose>
         <span class="legend"><span><span class="swatch" style={{ background: "var(--running)" }} />step</span><span style={{ color: "var(--accent)" }}>▲ outlier</span></span></div>
       <Steps points={points as Point[]} from={range?.from ?? 0} to={range?.to ?? report.duration_ns} onZoom={setRange} tell={tell} label="Step time" xText={(ns) => (ns === 0 ? "start" : duration(ns))} />
     </section>
@@ -82,33 +82,36 @@ export function treeOfEntries(flame: FlameDocument, keep: (i: number) => boolean
 
 function Stacks({ report, label }: Part) {
   const { flame } = report;
-  const { query } = useAddress();
   const main = flame.threads.findIndex((name) => report.functions_of_threads.length === 1 && name === report.functions_of_threads[0]);
-  const [process, setProcess] = useState(query["process"] ?? "");
-  const [thread, setThread] = useState(query["thread"] ?? (main >= 0 ? String(main) : ""));
-  const [state, setState] = useState(query["state"] ?? "");
-  const [text, setText] = useState(query["q"] ?? "");
-  const [name, setName] = useState<number | null>(null);
+  const [process, setProcess] = useChoice("process", ALL);
+  const [thread, setThread] = useChoice("thread", main >= 0 ? String(main) : ALL);
+  const [state, setState] = useChoice("state", ALL);
+  const [text, setText] = useChoice("q");
   const entries = flame.entries;
   const laid = useMemo(() => lay(treeOfEntries(flame, (i) =>
-    (process === "" || entries.process[i] === Number(process)) && (thread === "" || entries.thread[i] === Number(thread)) && (state === "" || entries.state[i] === Number(state)))), [process, thread, state]);
-  const sandwich = useMemo(() => (name === null ? null : { up: lay(callers(laid.tree, laid.total, name)), down: lay(callees(laid.tree, name)) }), [laid, name]);
+    (process === ALL || entries.process[i] === Number(process)) && (thread === ALL || entries.thread[i] === Number(thread)) && (state === ALL || entries.state[i] === Number(state)))), [process, thread, state]);
   if (!entries.ns.length) return <section><h2>Where the time goes</h2><p class="empty">No stack was sampled. Start the job with: pilotlight run -- COMMAND</p></section>;
-  const choose = (key: string, set: (value: string) => void) => (event: Event) => { const chosen = (event.target as HTMLSelectElement).value; set(chosen); remember({ [key]: chosen }); };
   const present = (numbers: number[]) => [...new Set(numbers)].sort((a, b) => a - b);
   return (
     <section aria-label="flame graph" class="by-state">
       <div class="tools"><h2>Where the time goes</h2>
-        <Field label="rank"><select value={process} onChange={choose("process", setProcess)}><option value="">all</option>{present(entries.process).map((row) => <option value={String(row)}>{label(row)}</option>)}</select></Field>
-        <Field label="thread"><select value={thread} onChange={choose("thread", setThread)}><option value="">all</option>{present(entries.thread).map((row) => <option value={String(row)}>{flame.threads[row]}</option>)}</select></Field>
-        <Field label="state"><select value={state} onChange={choose("state", setState)}><option value="">all</option>{present(entries.state).map((row) => <option value={String(row)}>{STATE_NAMES[row]}</option>)}</select></Field>
-        <Search value={text} onInput={(given) => { setText(given); remember({ q: given }); }} />
+        <Choose label="rank" value={process} onChange={setProcess}><option value={ALL}>all</option>{present(entries.process).map((row) => <option value={String(row)}>{label(row)}</option>)}</Choose>
+        <Choose label="thread" value={thread} onChange={setThread}><option value={ALL}>all</option>{present(entries.thread).map((row) => <option value={String(row)}>{flame.threads[row]}</option>)}</Choose>
+        <Choose label="state" value={state} onChange={setState}><option value={ALL}>all</option>{present(entries.state).map((row) => <option value={String(row)}>{STATE_NAMES[row]}</option>)}</Choose>
+        <Search value={text} onInput={setText} />
         <span class="legend">{present(entries.state).map((row) => <span><span class="swatch" style={{ background: `var(--${STATES[row]})` }} />{STATE_NAMES[row]}</span>)}</span></div>
-      {sandwich && name !== null
-        ? <div class="split"><div><h2>{laid.tree.names[name]} <button type="button" onClick={() => setName(null)}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={STATES} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={STATES} /></div></div>
-        : <Flame laid={laid} query={text} label="Flame graph" onPick={setName} palette={STATES} />}
+      <FlameAlone laid={laid} text={text} palette={STATES} />
     </section>
   );
+}
+
+// A total that was not seen whole: with its 95 % interval, in words and as a line from its low to its high end.
+function Estimate({ row }: { row: GpuWork }) {
+  const { total_ns, total_low_ns: low, total_high_ns: high } = row;
+  if (low === null || high === null) return <span title="seen in too few windows to tell how exact this is">{duration(total_ns)} <small>± unknown</small></span>;
+  if (high - low < 1e-3 * total_ns) return <>{duration(total_ns)}</>;
+  const scale = 60 / Math.max(high, 1);
+  return <span title={`95 % interval: ${duration(low)} to ${duration(high)}`}>{duration(total_ns)} <small>± {duration(Math.max(high - total_ns, total_ns - low))}</small> <svg class="interval" width="64" height="10" aria-hidden="true"><line x1={2 + low * scale} x2={2 + high * scale} y1="5" y2="5" /><circle cx={2 + total_ns * scale} cy="5" r="2.5" /></svg></span>;
 }
 
 function Gpus({ report, label }: Part) {
@@ -123,7 +126,7 @@ function Gpus({ report, label }: Part) {
     <section aria-label="GPUs" class="columns">
       <Table title={`Work on the GPU${isPartial ? " (totals stand for the time between the windows too)" : ""}`} rows={work} columns={[
         { title: "work", isText: true, cell: (row) => row.name }, { title: "kind", isText: true, cell: (row) => row.kind }, { title: "time", cell: (row) => share(row.ratio), sort: (row) => row.total_ns },
-        { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "count", cell: (row) => count(Math.round(row.total_count)), sort: (row) => row.total_count },
+        { title: "total", cell: (row) => <Estimate row={row} />, sort: (row) => row.total_ns }, { title: "count", cell: (row) => count(Math.round(row.total_count)), sort: (row) => row.total_count },
         { title: "seen", cell: (row) => count(row.seen), sort: (row) => row.seen }, { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns }, { title: "launched in", isText: true, cell: (row) => row.launched_in }]} />
       <Table title="GPUs of each rank" rows={processes} columns={[
         { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "gpu", cell: (row) => row.devices.join(", ") }, { title: "busy", cell: (row) => (row.busy_ratio === null ? UNKNOWN : share(row.busy_ratio)) },

@@ -1,9 +1,8 @@
 // Operators against what the GPU can do: how many operations for each byte, how many a second.
-import { useState } from "preact/hooks";
 import { LIMIT_COLOURS, Roof } from "../charts/Roof";
 import type { Roofline, RooflineRow } from "../data/types";
 import { count, duration, share, threeDigits } from "../look/format";
-import { remember, useAddress } from "../data/address";
+import { useChoice } from "../data/address";
 import { useAnswer } from "../data/load";
 import { nameKey } from "../charts/tree";
 import { Empty, Failed, Table, Waiting } from "../parts/parts";
@@ -15,13 +14,13 @@ const ADVICE: Record<string, string> = {
   launch: "over before the host has launched the next: CUDA graphs, torch.compile, larger batches",
 };
 
+const keyOf = (row: RooflineRow): string => nameKey(`${row.operator} ${row.shapes}`);
 const advice = (row: RooflineRow): string => ADVICE[row.limit] ?? row.reason;
 
 export function RooflineChart({ roofline }: { roofline: Roofline }) {
-  const { query } = useAddress();
-  const [given, setGiven] = useState<RooflineRow | null>(null);
-  const chosen = given ?? roofline.rows.find((row) => nameKey(`${row.operator} ${row.shapes}`) === query["operator"]) ?? null;
-  const setChosen = (row: RooflineRow | null) => { setGiven(row); if (row) remember({ operator: nameKey(`${row.operator} ${row.shapes}`) }); };
+  const [key, setKey] = useChoice("operator");
+  const chosen = key ? roofline.rows.find((row) => keyOf(row) === key) ?? null : null;
+  const setChosen = (row: RooflineRow | undefined) => { if (row) setKey(keyOf(row)); };
   const rows = roofline.rows.filter((row) => row.bytes > 0 && row.flops > 0 && row.total_ns > 0);
   if (!roofline.rows.length) return <Empty title="No operator with a cost model" command="torch.profiler.profile(record_shapes=True)">{roofline.missing || "The roofline needs the shapes of the operators' inputs."}</Empty>;
   const intensity = (row: RooflineRow) => row.flops / row.bytes;
@@ -33,7 +32,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
       <p class="quiet">{roofline.gpu}: MFU {share(roofline.mfu_ratio)} of the datasheet's peak; {share(roofline.covered_ratio)} of the kernel time has a cost model.</p>
       <div class="split">
         <div>
-          <Roof peaks={roofline.peaks} label="roofline chart" chosen={told === null ? -1 : rows.indexOf(told)} onChoose={(i) => setChosen(rows[i] ?? null)}
+          <Roof peaks={roofline.peaks} label="roofline chart" chosen={told === null ? -1 : rows.indexOf(told)} onChoose={(i) => setChosen(rows[i])}
             points={rows.slice(0, 300).map((row) => ({ x: intensity(row), y: rate(row), radius: 3 + 13 * Math.sqrt(row.total_ns / longest), colour: LIMIT_COLOURS[row.limit] ?? "other", title: `${row.operator} ${row.shapes}: ${row.limit}. ${advice(row)}` }))} />
           <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}{rows.some((row) => !(row.limit in LIMIT_COLOURS)) && <span><span class="swatch" style={{ background: "var(--other)" }} />not known</span>}<span>size: time</span></span>
           {told && <p class="readout" aria-live="polite"><b>{told.operator}</b> {told.shapes}<br />{duration(told.total_ns)} in {count(told.count)}, {share(told.roofline_ratio)} of what this GPU reaches, {threeDigits(told.flops / told.bytes)} operations for each byte: {advice(told)}</p>}

@@ -1,12 +1,13 @@
 // The timeline of a trace with its tools: search that steps, totals of a selection, links out.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { clamp, type Picked, type Range, TimelineCanvas, type View } from "../charts/TimelineCanvas";
-import { remember, useAddress, write } from "../data/address";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { clamp, type Picked, type Range, TimelineCanvas, UNSETTLED, type View } from "../charts/TimelineCanvas";
+import { OVERLAYS, type Overlay } from "../charts/overlay";
+import { useChoice, useKept, write } from "../data/address";
 import { useSource } from "../data/load";
 import type { Hits, Total, Totals, Trace } from "../data/types";
 import { activities } from "../look/colours";
 import { count, duration, plural, share, shortName } from "../look/format";
-import { Field, Search, Table } from "../parts/parts";
+import { Check, Field, Search, Table } from "../parts/parts";
 
 export function wholeView(trace: Trace): View {
   const withDevice = trace.ranks.filter((rank) => rank.parts !== null);
@@ -17,79 +18,83 @@ export function wholeView(trace: Trace): View {
   return clamp({ from: from - margin, to: to + margin }, trace.length_ns);
 }
 
+const NONE = "none";
+
+// By its place alone: the name comes with the tile that it is on.
+export function pickedOf(text = ""): Picked | null {
+  const [rank, row, start, duration, ...rest] = text.split(",").map(Number);
+  if (duration === undefined || rest.length || ![rank, row, start, duration].every(Number.isFinite)) return null;
+  return { rank: rank!, row: row!, start: start!, duration, name: "", count: 1, span: UNSETTLED, activity: "", flowRow: -1, flowStart: 0 };
+}
+
+export function rangeOf(text = ""): Range | null {
+  const [from, to, rank, ...rows] = text.split(",").map(Number);
+  return rank === undefined || ![from, to, rank, ...rows].every(Number.isFinite) ? null : { from: from!, to: to!, rank, rows };
+}
+
 export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
   const source = useSource();
-  const { query } = useAddress();
   const first = wholeView(trace);
-  const [view, setView] = useState<View>(() => {
-    const [from, to] = [Number(query["from"]), Number(query["to"])];
-    return query["from"] && query["to"] && to > from ? clamp({ from, to }, trace.length_ns) : first;
-  });
-  const [open, setOpen] = useState<ReadonlySet<number>>(() => {
-    if (query["open"]) return new Set(query["open"].split(",").map(Number));
+  const [view, setView] = useKept<View>(({ from, to }) => (from && to && Number(to) > Number(from) ? clamp({ from: Number(from), to: Number(to) }, trace.length_ns) : first), ({ from, to }) => ({ from, to }));
+  const [open, setOpen] = useKept<ReadonlySet<number>>((query) => {
+    if (query["open"]) return new Set(query["open"] === NONE ? [] : query["open"].split(",").map(Number));
     // Of many ranks the one that the first finding points to is unfolded.
     const first = trace.findings[0]?.places[0]?.rank ?? trace.findings[0]?.rank ?? trace.ranks[0]?.rank;
     return new Set(trace.ranks.length <= 2 ? trace.ranks.map((rank) => rank.rank) : first === undefined ? [] : [first]);
-  });
-  const [picked, setPicked] = useState<Picked | null>(null);
-  const [range, setRange] = useState<Range | null>(() => {
-    const given = query["range"]?.split(",").map(Number);
-    return given?.length === 3 ? { from: given[0]!, to: given[1]!, rank: given[2]!, rows: [] } : null;
-  });
-  const [text, setText] = useState(query["q"] ?? "");
+  }, (next) => ({ open: [...next].join(",") || NONE }));
+  const [picked, setPicked] = useKept<Picked | null>(({ span }) => pickedOf(span), (next) => ({ span: next && [next.rank, next.row, next.start, next.duration].map(Math.round).join(",") }));
+  const [range, setRange] = useKept<Range | null>((query) => rangeOf(query["range"]), (next) => ({ range: next && [next.from, next.to, next.rank, ...next.rows].join(",") }));
+  const [text, setText] = useChoice("q");
+  const [hit, setHit] = useChoice("hit");
+  const [laidOver, setLaidOver] = useChoice("over");
+  const overlays = useMemo(() => new Set(OVERLAYS.filter((name) => laidOver.split(",").includes(name))), [laidOver]);
+  const [top, setTop] = useChoice("top", "0");
   const [busy, setBusy] = useState(false);
-  const lastAddress = useRef("");
 
-  const changeView = (next: View) => { setView(next); remember({ from: Math.round(next.from), to: Math.round(next.to) }); };
-  const changeRange = (next: Range | null) => { setRange(next); remember({ range: next ? `${Math.round(next.from)},${Math.round(next.to)},${next.rank}` : null }); };
+  // Whole nanoseconds, as the address has them: a link must not show another picture by a fraction of one.
+  const changeView = ({ from, to }: View) => setView({ from: Math.round(from), to: Math.round(to) });
+  const changeRange = (next: Range | null) => setRange(next && { ...next, from: Math.round(next.from), to: Math.round(next.to) });
   const toggle = (rank: number) => {
     const next = new Set(open);
     if (!next.delete(rank)) next.add(rank);
     setOpen(next);
-    remember({ open: [...next].join(",") });
   };
-  // A link inside the page ("show me") changes the address: follow it.
-  useEffect(() => {
-    const key = `${query["from"]},${query["to"]}`;
-    if (lastAddress.current && key !== lastAddress.current && query["from"] && query["to"]) {
-      setView(clamp({ from: Number(query["from"]), to: Number(query["to"]) }, trace.length_ns));
-      if (query["open"]) setOpen(new Set(query["open"].split(",").map(Number)));
-    }
-    lastAddress.current = key;
-  }, [query["from"], query["to"]]);
+  const lay = (name: Overlay, isOn: boolean) => setLaidOver(OVERLAYS.filter((each) => (each === name ? isOn : overlays.has(each))).join(","));
+  const search = (wanted: string) => { setText(wanted); setHit(""); };
 
   const hits = useHits(trace, text, source.served);
-  const [place, setPlace] = useState(-1);
-  useEffect(() => setPlace(-1), [hits]);
+  const place = hit === "" ? -1 : Number(hit) - 1;
   const step = (by: number) => {
     if (!hits?.hits.length) return;
-    const next = (place + by + hits.hits.length) % hits.hits.length;
-    setPlace(next);
-    const hit = hits.hits[next]!;
-    if (!open.has(hit.rank)) toggle(hit.rank);
-    const half = Math.max(hit.duration_ns * 4, 2000);
-    const middle = hit.start_ns + hit.duration_ns / 2;
+    const next = (Math.max(place, by > 0 ? -1 : 0) + by + hits.hits.length) % hits.hits.length;
+    setHit(String(next + 1));
+    const found = hits.hits[next]!;
+    if (!open.has(found.rank)) toggle(found.rank);
+    const half = Math.max(found.duration_ns * 4, 2000);
+    const middle = found.start_ns + found.duration_ns / 2;
     changeView(clamp({ from: middle - half, to: middle + half }, trace.length_ns));
-    setPicked({ rank: hit.rank, row: hit.row, start: hit.start_ns, duration: hit.duration_ns, name: hit.name, count: 1, span: hit.span, activity: "", flowRow: -1, flowStart: 0 });
+    setPicked({ rank: found.rank, row: found.row, start: found.start_ns, duration: found.duration_ns, name: found.name, count: 1, span: found.span, activity: "", flowRow: -1, flowStart: 0 });
   };
 
   return (
     <section aria-label="timeline">
       <div class="tools">
-        <Search value={text} onInput={(value) => { setText(value); remember({ q: value }); }}
-          onKeyDown={(event: KeyboardEvent) => { if (event.key === "Enter") { event.preventDefault(); step(event.shiftKey ? -1 : 1); } if (event.key === "Escape") setText(""); }} />
+        <Search value={text} onInput={search}
+          onKeyDown={(event: KeyboardEvent) => { if (event.key === "Enter") { event.preventDefault(); step(event.shiftKey ? -1 : 1); } if (event.key === "Escape") search(""); }} />
         {text.trim() !== "" && source.served && <span class="quiet" aria-live="polite">{hits ? <>{plural(hits.total, "span")}, {duration(hits.total_ns)}{place >= 0 ? `, at ${place + 1}` : ""}</> : "searching …"}{" "}
           <button type="button" onClick={() => step(-1)} disabled={!hits?.total}>previous</button> <button type="button" onClick={() => step(1)} disabled={!hits?.total}>next</button></span>}
-        {trace.ranks.length > 2 && <Field label="ranks"><select value="" onChange={(event) => { const value = (event.target as HTMLSelectElement).value; if (value === "all" || value === "none") { const next = new Set(value === "all" ? trace.ranks.map((rank) => rank.rank) : []); setOpen(next); remember({ open: [...next].join(",") }); } else if (value) toggle(Number(value)); (event.target as HTMLSelectElement).value = ""; }}>
+        {trace.ranks.length > 2 && <Field label="ranks"><select value="" onChange={(event) => { const value = (event.target as HTMLSelectElement).value; if (value === "all" || value === "none") setOpen(new Set(value === "all" ? trace.ranks.map((rank) => rank.rank) : [])); else if (value) toggle(Number(value)); (event.target as HTMLSelectElement).value = ""; }}>
           <option value="">unfold …</option><option value="none">fold all</option>{trace.ranks.length <= 16 && <option value="all">unfold all</option>}
           {trace.ranks.map((rank) => <option value={String(rank.rank)}>{open.has(rank.rank) ? "fold" : "unfold"} rank {rank.rank}</option>)}</select></Field>}
         <button type="button" onClick={() => changeView(first)}>whole</button>
         <a class="button" href={write([...base, "flame"], { rank: range?.rank ?? [...open][0] ?? trace.ranks[0]?.rank, from: Math.round((range ?? view).from), to: Math.round((range ?? view).to) })}>flame graph of {range ? "the selection" : "this view"}</a>
         {source.served && <Perfetto trace={trace} />}
+        {!trace.path_missing && <Check label="critical path" checked={overlays.has("path")} onChange={(isOn) => lay("path", isOn)} />}
+        {trace.ranks.some((rank) => rank.parts) && <Check label="causes of idle time" checked={overlays.has("idle")} onChange={(isOn) => lay("idle", isOn)} />}
         <span class="legend">{["compute", "communication", "copy", "host", "input", "idle", "overhead"].map((name) => <span><span class="swatch" style={{ background: `var(--${name})` }} />{name}</span>)}</span>
       </div>
       <TimelineCanvas source={source} trace={trace} view={view} onView={changeView} open={open} onToggle={toggle} picked={picked} onPick={setPicked}
-        range={range} onRange={changeRange} query={text} onBusy={(value) => { if (value !== busy) queueMicrotask(() => setBusy(value)); }} />
+        range={range} onRange={changeRange} query={text} overlays={overlays} top={Number(top) || 0} onTop={(next) => setTop(String(Math.max(0, Math.round(next))))} onBusy={(value) => { if (value !== busy) queueMicrotask(() => setBusy(value)); }} />
       <span class="visually" data-busy={busy ? "1" : "0"} />
       <PathTold trace={trace} />
       {!source.served && <p class="quiet">In this file spans shorter than {duration(trace.length_ns / 2 ** (trace.levels - 1) / 1024)} are drawn together; <code>pilotlight analyze … --serve</code> shows every one.</p>}

@@ -1,9 +1,10 @@
 // A trace: the answer first, then the evidence behind it, one view deep at a time.
-import { useAddress, write } from "../data/address";
+import { ROOFS } from "../charts/Roof";
+import { change, useAddress, write } from "../data/address";
 import { useAnswer, useSource } from "../data/load";
 import type { Kernel, Rank, Roofline, Trace } from "../data/types";
 import { count, duration, plural, share, shortName } from "../look/format";
-import { Bar, Failed, FindingCard, Legend, piecesOf, Table, Waiting } from "../parts/parts";
+import { Bar, Choose, Failed, FindingCard, Fold, Legend, piecesOf, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
 import { FlameGraph } from "./FlameGraph";
 import { RooflineChart } from "./RooflineChart";
@@ -23,7 +24,7 @@ export function TracePage({ id, view, base }: { id: string; view: string; base: 
       <Views base={base} view={view} trace={trace} />
       {view === "timeline" ? <Timeline trace={trace} base={base} />
         : view === "flame" ? <FlameGraph trace={trace} />
-        : view === "roofline" ? <RooflineView id={trace.id} />
+        : view === "roofline" ? <RooflineView trace={trace} />
         : <Overview trace={trace} base={base} />}
     </>
   );
@@ -80,7 +81,7 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
         {trace.findings.length === 0 && <p class="empty">No rule found anything that would gain 0.5 % of the step.</p>}
         <ol class="findings">{trace.findings.map((finding, i) => <FindingCard finding={finding} number={i + 1} show={placesOf(trace, base, finding)} />)}</ol>
         {trace.findings.length > 1 && <p class="quiet">Gains of several findings overlap and do not add up.</p>}
-        {trace.not_checked.length > 0 && <details><summary>Not checked: {trace.not_checked.length}</summary><ul>{trace.not_checked.map((row) => <li>{row.rule} {row.cause}: {row.missing}</li>)}</ul></details>}
+        {trace.not_checked.length > 0 && <Fold name="not-checked" summary={`Not checked: ${trace.not_checked.length}`}><ul>{trace.not_checked.map((row) => <li>{row.rule} {row.cause}: {row.missing}</li>)}</ul></Fold>}
       </aside>
     </div>
   );
@@ -104,10 +105,17 @@ function StepsChart({ trace, base }: { trace: Trace; base: string[] }) {
   );
 }
 
-function RooflineView({ id }: { id: string }) {
-  const { query } = useAddress();
-  const path = `traces/${id}/roofline${query["rank"] ? `?rank=${encodeURIComponent(query["rank"])}` : ""}`;
-  const { value, failure, again } = useAnswer<Roofline>(path);
-  if (failure) return <Failed failure={failure} again={again} />;
-  return value ? <RooflineChart roofline={value} /> : <Waiting height={420} />;
+function RooflineView({ trace }: { trace: Trace }) {
+  const { served } = useSource();
+  const { query: { rank = "", gpu = "" } } = useAddress();
+  const asked = [["rank", rank], ["gpu", gpu]].filter(([, value]) => value).map(([name, value]) => `${name}=${encodeURIComponent(value!)}`).join("&");
+  const { value, failure, again } = useAnswer<Roofline>(`traces/${trace.id}/roofline${asked && `?${asked}`}`);
+  return (
+    <>
+      {served && <div class="tools">
+        {trace.ranks.length > 1 && <Choose label="rank" value={rank} onChange={(next) => change({ rank: next })}><option value="">the first</option>{trace.ranks.map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</Choose>}
+        <Choose label="roof of" value={gpu} onChange={(next) => change({ gpu: next })}><option value="">the GPU of the trace</option>{ROOFS.map((name) => <option value={name}>{name}</option>)}</Choose></div>}
+      {failure ? <Failed failure={failure} again={again} /> : value ? <RooflineChart roofline={value} /> : <Waiting height={420} />}
+    </>
+  );
 }

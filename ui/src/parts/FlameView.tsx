@@ -1,31 +1,38 @@
 // A flame graph with what belongs to it: callers and callees of a name, and the table of names. What is
 // zoomed into and looked at is in the address.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { Flame } from "../charts/Flame";
-import { callees, callers, functions, type Laid, lay, nameKey, nodeKey, nodeOf } from "../charts/tree";
-import { change, parse, remember, useAddress } from "../data/address";
+import { callees, callers, functions, type Laid, lay, nameKey, nodeKey, nodeOf, type Tree } from "../charts/tree";
+import { change, useAddress, useChoice } from "../data/address";
 import { duration, share, shortName } from "../look/format";
 import { Table } from "./parts";
 
-export function FlameView({ laid, text, palette, limit }: { laid: Laid; text: string; palette: readonly string[]; limit: number }) {
+interface Properties { laid: Laid; text: string; palette: readonly string[] }
+
+export function FlameAlone({ laid, text, palette }: Properties) {
   const { query } = useAddress();
   const { tree } = laid;
-  const [zoom, setZoom] = useState(0);
-  // Zooming leaves no entry in the history, so the address itself is read and not what it was when last followed.
-  useEffect(() => { const { at } = parse(location.hash).query; setZoom(at ? nodeOf(tree, at) : 0); }, [laid, query["at"]]);
+  const [at, setAt] = useChoice("at");
+  const zoom = useMemo(() => (at ? nodeOf(tree, at) : 0), [laid, at]);
   const name = useMemo(() => (query["of"] ? tree.names.findIndex((each) => nameKey(each) === query["of"]) : -1), [laid, query["of"]]);
-  const rows = useMemo(() => (laid.change ? [] : functions(laid)), [laid]);
   const sandwich = useMemo(() => (name >= 0 && !laid.change ? { up: lay(callers(tree, laid.total, name)), down: lay(callees(tree, name)) } : null), [laid, name]);
-  const zoomTo = (node: number) => { setZoom(node); remember({ at: node ? nodeKey(tree, node) : null }); };
-  const look = (number: number) => change({ of: nameKey(tree.names[number]!) });
+  const zoomTo = (node: number) => setAt(node ? nodeKey(tree, node) : "");
+  return sandwich
+    ? <div class="split"><div><h2>{shortName(tree.names[name]!)} <button type="button" onClick={() => change({ of: null })}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={palette} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={palette} /></div></div>
+    : <Flame laid={laid} query={text} label="Flame graph" palette={palette} zoom={zoom} onZoom={zoomTo} {...(laid.change ? {} : { onPick: (number: number) => look(tree, number) })} />;
+}
+
+const look = (tree: Tree, number: number): void => change({ of: nameKey(tree.names[number]!) });
+
+export function FlameView({ laid, text, palette, limit }: Properties & { limit: number }) {
+  const { tree } = laid;
+  const rows = useMemo(() => (laid.change ? [] : functions(laid)), [laid]);
   const whole = laid.total[0] || 1;
   return (
     <>
-      {sandwich
-        ? <div class="split"><div><h2>{shortName(tree.names[name]!)} <button type="button" onClick={() => change({ of: null })}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={palette} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={palette} /></div></div>
-        : <Flame laid={laid} query={text} label="Flame graph" palette={palette} zoom={zoom} onZoom={zoomTo} {...(laid.change ? {} : { onPick: look })} />}
+      <FlameAlone laid={laid} text={text} palette={palette} />
       {rows.length > 0 && <Table title="By name" rows={rows} limit={limit} columns={[
-        { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${palette[row.activity]})` }} /> <button type="button" class="plain" title={tree.names[row.name]} onClick={() => look(row.name)}>{shortName(tree.names[row.name]!)}</button></>, sort: (row) => tree.names[row.name]! },
+        { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${palette[row.activity]})` }} /> <button type="button" class="plain" title={tree.names[row.name]} onClick={() => look(tree, row.name)}>{shortName(tree.names[row.name]!)}</button></>, sort: (row) => tree.names[row.name]! },
         { title: "self", cell: (row) => duration(row.own), sort: (row) => row.own }, { title: "of all", cell: (row) => share(row.own / whole) },
         { title: "total", cell: (row) => duration(row.total), sort: (row) => row.total }, { title: "of all", cell: (row) => share(row.total / whole) }]} />}
     </>

@@ -1,7 +1,7 @@
 // Small parts that every page is made of.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { parse, remember } from "../data/address";
+import { useChoice } from "../data/address";
 import type { Failure } from "../data/source";
 import type { Cost, Finding, Parts } from "../data/types";
 import { duration, share, shortName, UNKNOWN } from "../look/format";
@@ -15,10 +15,10 @@ const LONG = 24;
 export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { title?: string; rows: T[]; columns: Column<T>[]; empty?: ComponentChildren; limit?: number; label?: string }) {
   // What a click changed is in the address, under the name of the table.
   const place = `by-${(label ?? title ?? "table").toLowerCase().replace(/[^a-z]+/g, "-")}`;
-  const [, column = "", order = "", rest = ""] = /^(\d*)([ud]?)(a?)$/.exec(parse(location.hash).query[place] ?? "") ?? [];
-  const [sorted, setSorted] = useState<{ column: number; down: boolean } | null>(column ? { column: Number(column), down: order === "d" } : null);
-  const [all, setAll] = useState(rest === "a");
-  const keep = (now: typeof sorted, isAll: boolean) => { setSorted(now); setAll(isAll); remember({ [place]: `${now ? `${now.column}${now.down ? "d" : "u"}` : ""}${isAll ? "a" : ""}` }); };
+  const [order, setOrder] = useChoice(place);
+  const [, column = "", down = "", rest = ""] = /^(\d*)([ud]?)(a?)$/.exec(order) ?? [];
+  const sorted = column ? { column: Number(column), down: down === "d" } : null, all = rest === "a";
+  const keep = (now: typeof sorted, isAll: boolean) => setOrder(`${now ? `${now.column}${now.down ? "d" : "u"}` : ""}${isAll ? "a" : ""}`);
   if (!rows.length) return empty === undefined ? null : <section>{title && <h2>{title}</h2>}<p class="empty">{empty}</p></section>;
   const key = sorted ? columns[sorted.column]?.sort : undefined;
   const ordered = key && sorted ? rows.slice().sort((a, b) => compare(key(a), key(b)) * (sorted.down ? -1 : 1)) : rows;
@@ -114,6 +114,20 @@ export function Waiting({ height = 200, label = "loading" }: { height?: number; 
 
 export function Field({ label, children }: { label: string; children: ComponentChildren }) {
   return <label class="field">{label} {children}</label>;
+}
+
+export function Choose({ label, value, onChange, children }: { label: string; value: string; onChange(value: string): void; children: ComponentChildren }) {
+  return <Field label={label}><select value={value} onChange={(event) => onChange((event.target as HTMLSelectElement).value)}>{children}</select></Field>;
+}
+
+export function Check({ label, checked, onChange }: { label: string; checked: boolean; onChange(checked: boolean): void }) {
+  return <label class="field"><input type="checkbox" checked={checked} onChange={(event) => onChange((event.target as HTMLInputElement).checked)} /> {label}</label>;
+}
+
+// What is folded away at first; whether somebody unfolded it is in the address.
+export function Fold({ name, summary, children }: { name: string; summary: string; children: ComponentChildren }) {
+  const [open, setOpen] = useChoice(`fold-${name}`);
+  return <details open={open === "1"} onToggle={(event) => setOpen((event.currentTarget as HTMLDetailsElement).open ? "1" : "")}><summary>{summary}</summary>{children}</details>;
 }
 
 export function Search({ value, onInput, label = "search", onKeyDown }: { value: string; onInput(text: string): void; label?: string; onKeyDown?: (event: KeyboardEvent) => void }) {

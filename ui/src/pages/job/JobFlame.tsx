@@ -1,13 +1,13 @@
 // Where a job spends its time, on the CPU and on the GPU, in one tree: Python stack, module, kernel.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { compared, lay, sameTotal } from "../../charts/tree";
-import { change, remember, useAddress, write } from "../../data/address";
+import { change, useAddress, useChoice, write } from "../../data/address";
 import { useData } from "../../data/load";
 import { joined, PALETTE, PALETTE_WORDS, stackTree } from "../../data/stacks";
 import type { StackTime } from "../../data/types";
 import { share } from "../../look/format";
 import { FlameView } from "../../parts/FlameView";
-import { Empty, Failed, Field, Search, Waiting } from "../../parts/parts";
+import { Choose, Empty, Failed, Search, Waiting } from "../../parts/parts";
 import { before, type Part, spanOf, Zoomed } from "./part";
 
 const EARLIER = "before";
@@ -24,8 +24,9 @@ function useStacks(job: string, rank: string | null, span: string, weight: Weigh
 export function JobFlame({ job, range }: Part) {
   const { query } = useAddress();
   const rank = query["rank"] ?? "", against = query["against"] ?? "";
-  const [weight, setWeight] = useState<Weight>((query["weight"] as Weight) || "both");
-  const [text, setText] = useState(query["q"] ?? "");
+  const [chosen, setWeight] = useChoice("weight", "both");
+  const weight: Weight = chosen === "host" || chosen === "device" ? chosen : "both";
+  const [text, setText] = useChoice("q");
   const { value: stacks, device, failure } = useStacks(job.row.job, rank, spanOf(range), weight);
   // Against another rank in the same time, or against the time before on the same ranks.
   const isEarlier = against === EARLIER;
@@ -36,14 +37,13 @@ export function JobFlame({ job, range }: Part) {
     return other.value ? compared(...sameTotal(stackTree(other.value), tree)) : lay(tree);
   }, [stacks, other.value]);
   const whole = laid?.total[0] ?? 0, known = device ? joined(device) : 0;
-  const chosen = (key: string) => (event: Event) => change({ [key]: (event.target as HTMLSelectElement).value || null });
   return (
     <section aria-label="flame graph">
       <div class="tools"><h2>Stacks{rank === "" ? " of all ranks" : ` of rank ${rank}`}</h2>
-        <Field label="time of"><select value={weight} onChange={(event) => { const value = (event.target as HTMLSelectElement).value as Weight; setWeight(value); remember({ weight: value }); }}><option value="both">CPU and GPU</option><option value="host">CPU</option><option value="device">GPU</option></select></Field>
-        <Field label="rank"><select value={rank} onChange={chosen("rank")}><option value="">all</option>{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</select></Field>
-        <Field label="compared with"><select value={against} onChange={chosen("against")}><option value="">nothing</option>{(query["from"] || isEarlier) && <option value={EARLIER}>the time before it</option>}{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</select></Field>
-        <Search value={text} onInput={(given) => { setText(given); remember({ q: given }); }} /><Zoomed job={job.row.job} range={range} /></div>
+        <Choose label="time of" value={weight} onChange={setWeight}><option value="both">CPU and GPU</option><option value="host">CPU</option><option value="device">GPU</option></Choose>
+        <Choose label="rank" value={rank} onChange={(value) => change({ rank: value })}><option value="">all</option>{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</Choose>
+        <Choose label="compared with" value={against} onChange={(value) => change({ against: value })}><option value="">nothing</option>{(query["from"] || isEarlier) && <option value={EARLIER}>the time before it</option>}{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</Choose>
+        <Search value={text} onInput={setText} /><Zoomed job={job.row.job} range={range} /></div>
       <p class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than {isEarlier ? "in the time before" : `on rank ${against}`}</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></> : PALETTE.filter((colour) => PALETTE_WORDS[colour]).map((colour) => <span><span class="swatch" style={{ background: `var(--${colour})` }} />{PALETTE_WORDS[colour]}</span>)}</p>
       {device && device.length > 0 && weight !== "host" && <p class="quiet">Kernels stand below the code and the range that launched them, as far as they were recorded{known < 0.995 && <>: {known ? `${share(known)} of the GPU time` : "none of it"} has its launch. <a href={write(["captures"], { job: job.row.job })}>Take a capture</a> to see the rest</>}. CPU time is of all threads, waiting ones too.</p>}
       {failure ? <Failed failure={failure} /> : !laid ? <Waiting height={300} /> : whole === 0

@@ -1,32 +1,31 @@
 // The map of ranks and steps, and the rank that was chosen on it.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { Heat, type Window } from "../../charts/Heat";
-import { change, remember, useAddress, write } from "../../data/address";
+import { change, useAddress, useChoice, useKept, write } from "../../data/address";
 import { useData } from "../../data/load";
 import type { CounterName, RankRow, StepRow } from "../../data/types";
 import { ago, clock, count, duration, plural, value } from "../../look/format";
-import { Bar, Field, Legend, Table } from "../../parts/parts";
+import { Bar, Choose, Legend, Table } from "../../parts/parts";
 import { storedPieces } from "../../parts/time";
 import { type Part, spanOf } from "./part";
 
 export function Ranks({ job, range, news }: Part) {
   const { query } = useAddress();
-  const [measure, setMeasure] = useState(query["map"] ?? "lateness");
-  const [window, setWindow] = useState<Window | null>(() => {
-    const given = query["window"]?.split(",").map(Number);
+  const [measure, setMeasure] = useChoice("map", "lateness");
+  const [window, changeWindow] = useKept<Window | null>((told) => {
+    const given = told["window"]?.split(",").map(Number);
     return given?.length === 4 ? { first: given[0]!, last: given[1]!, top: given[2]!, bottom: given[3]! } : null;
-  });
+  }, (next) => ({ window: next && [next.first, next.last, next.top, next.bottom].map((number) => Math.round(number * 10) / 10).join(",") }));
   const { value: counters } = useData<CounterName[]>(`v1/counter-names?job=${encodeURIComponent(job.row.job)}&${spanOf(range)}`);
   const byRank = useMemo(() => new Map(job.ranks.map((rank) => [rank.rank, rank])), [job.ranks]);
   const ranks = job.ranks.reduce((most, rank) => Math.max(most, rank.rank), -1) + 1;
   const chosen = query["rank"] === undefined ? null : Number(query["rank"]);
   const label = (rank: number) => { const row = byRank.get(rank); return `rank ${rank}${row ? `, ${row.node}, gpu ${row.gpu}` : ""}`; };
-  const changeWindow = (next: Window | null) => { setWindow(next); remember({ window: next ? [next.first, next.last, next.top, next.bottom].map((number) => Math.round(number * 10) / 10).join(",") : null }); };
   if (ranks <= 0 || job.last_step <= 0) return <section><h2>Ranks × steps</h2><p class="empty">No step with a rank is stored: steps are kept for two weeks.</p></section>;
   return (
     <section aria-label="ranks and steps">
       <div class="tools"><h2>Ranks × steps</h2>
-        <Field label="shows"><select value={measure} onChange={(event) => { const value = (event.target as HTMLSelectElement).value; setMeasure(value); remember({ map: value }); }}><option value="lateness">lateness</option><option value="time">longest step</option><option value="wait">wait for others</option>{counters?.map(({ name }) => <option value={`counter:${name}`}>{name}</option>)}{measure.startsWith("counter:") && !counters?.some(({ name }) => measure === `counter:${name}`) && <option value={measure}>{measure.slice(8)}</option>}</select></Field>
+        <Choose label="shows" value={measure} onChange={setMeasure}><option value="lateness">lateness</option><option value="time">longest step</option><option value="wait">wait for others</option>{counters?.map(({ name }) => <option value={`counter:${name}`}>{name}</option>)}{measure.startsWith("counter:") && !counters?.some(({ name }) => measure === `counter:${name}`) && <option value={measure}>{measure.slice(8)}</option>}</Choose>
         {window && <button type="button" onClick={() => changeWindow(null)}>whole map</button>}
         <span class="quiet">{count(ranks)} ranks, {job.attempts.length > 1 ? `attempt ${job.attempt}, ` : ""}steps {count(job.first_step)} to {count(job.last_step)}</span></div>
       <Heat key={measure} job={job.row.job} value={measure} text={measure.startsWith("counter:") ? value : duration} first={job.first_step} last={job.last_step + 1} ranks={ranks} window={window} onWindow={changeWindow} rankLabel={label} onOpen={(rank) => change({ rank })} news={news} />

@@ -1,16 +1,15 @@
 // A running job under the roof of its GPUs: what counters measure, and what the names of kernels suggest.
-import { useMemo, useState } from "preact/hooks";
-import { LIMIT_COLOURS, rateText, Roof } from "../../charts/Roof";
-import { change, remember, useAddress, write } from "../../data/address";
+import { useMemo } from "preact/hooks";
+import { LIMIT_COLOURS, rateText, Roof, ROOFS } from "../../charts/Roof";
+import { change, useAddress, useChoice, write } from "../../data/address";
 import { useAnswer } from "../../data/load";
 import type { CaptureRow, JobRoofline, RankPoint, Roofline } from "../../data/types";
 import { ago, count, duration, plural, share, shortName, threeDigits } from "../../look/format";
-import { Bar, Empty, Failed, Field, Legend, Table, Waiting } from "../../parts/parts";
+import { Bar, Choose, Empty, Failed, Legend, Table, Waiting } from "../../parts/parts";
 import { RooflineChart } from "../RooflineChart";
 import { type Part, spanOf, Zoomed } from "./part";
 
 const KIND_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", communication: "communication", "not known": "other" };
-const GPUS = ["A100-80-SXM", "H100-SXM", "H200-SXM", "B200", "MI300X"];
 const ADVICE: Record<string, string> = {
   compute: "its tensor units are busy: a smaller type or fewer operations are what is left",
   memory: "its memory is busy: fuse kernels, or move fewer bytes",
@@ -28,19 +27,19 @@ export function unlike(points: RankPoint[]): RankPoint[] {
 
 export function RunningRoof({ job, range, news }: Part) {
   const { query } = useAddress();
-  const [chosen, setChosen] = useState(-1);
+  const [chosen, setChosen] = useChoice("rank");
   const gpu = query["gpu"] ?? "";
   const { value: found, failure, again } = useAnswer<JobRoofline>(`roofline?job=${encodeURIComponent(job.row.job)}${gpu ? `&gpu=${encodeURIComponent(gpu)}` : ""}&${spanOf(range)}`, news);
   const points = useMemo(() => unlike(found?.points ?? []), [found]);
   if (failure) return <Failed failure={failure} again={again} />;
   if (!found) return <Waiting height={420} />;
-  const told = points[chosen] ?? points.find((point) => String(point.rank) === query["rank"]) ?? points[0] ?? null;
-  const choose = (point: number) => { setChosen(point); remember({ rank: points[point]?.rank }); };
+  const told = points.find((point) => String(point.rank) === chosen) ?? points[0] ?? null;
+  const choose = (point: number) => setChosen(String(points[point]?.rank ?? ""));
   const kinds = Object.entries(found.kinds_ns).sort((a, b) => b[1] - a[1]).map(([limit, ns]) => ({ label: limit === "not known" ? limit : `${limit} as a rule`, ns, colour: KIND_COLOURS[limit] ?? "other" }));
   return (
     <section aria-label="roofline">
       <div class="tools"><h2>{found.gpu ? `The GPUs of the job under the roof of ${found.gpu}` : "Roofline"}</h2>
-        <Field label="roof of"><select value={gpu} onChange={(event) => change({ gpu: (event.target as HTMLSelectElement).value || null })}><option value="">the job's GPU</option>{GPUS.map((name) => <option value={name}>{name}</option>)}</select></Field><Zoomed job={job.row.job} range={range} /></div>
+        <Choose label="roof of" value={gpu} onChange={(value) => change({ gpu: value })}><option value="">the job's GPU</option>{ROOFS.map((name) => <option value={name}>{name}</option>)}</Choose><Zoomed job={job.row.job} range={range} /></div>
       {found.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}
       {found.missing && <p class="partial">Not measured. {found.missing}</p>}
       <div class="split">
@@ -75,7 +74,7 @@ function Operators({ job, captures, gpu, now }: { job: string; captures: Capture
   return (
     <section aria-label="operators">
       <div class="tools"><h2>Operators, from a capture</h2>
-        <Field label="capture"><select value={chosen.id} onChange={(event) => change({ capture: (event.target as HTMLSelectElement).value })}>{captures.map((row) => <option value={row.id}>{row.reason}, {ago(row.requested_ns, now)}</option>)}</select></Field>
+        <Choose label="capture" value={chosen.id} onChange={(value) => change({ capture: value })}>{captures.map((row) => <option value={row.id}>{row.reason}, {ago(row.requested_ns, now)}</option>)}</Choose>
         <a href={write(["trace", chosen.id, "roofline"])}>open it</a></div>
       {failure ? <><p class="quiet">Not measured: {failure.message}</p>{take}</> : value ? <RooflineChart roofline={value} /> : <Waiting height={200} label="reading the capture" />}
     </section>

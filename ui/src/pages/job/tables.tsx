@@ -5,7 +5,7 @@ import { change, useAddress } from "../../data/address";
 import { useData } from "../../data/load";
 import type { CollectiveRow, CounterName, CounterSeries, Hot } from "../../data/types";
 import { count, duration, share, shortName, size, value } from "../../look/format";
-import { Empty, Failed, Field, Table, Waiting } from "../../parts/parts";
+import { Choose, Empty, Failed, Table, Waiting } from "../../parts/parts";
 import { type Part, spanOf, Zoomed, zoomTo } from "./part";
 
 export function Kernels({ job, range, news }: Part) {
@@ -49,7 +49,7 @@ export function Counters({ job, range, news }: Part) {
   if (!names.length) return <Empty title="No counter in this time" command="pilotlight doctor">The agents read GPU and host counters where the drivers allow it; the doctor says what is missing.</Empty>;
   return (
     <section aria-label="counters">
-      <div class="tools"><Field label="counter"><select value={chosen ?? ""} onChange={(event) => change({ counter: (event.target as HTMLSelectElement).value })}>{names.map((name) => <option value={name.name}>{name.name}</option>)}</select></Field><Zoomed job={job.row.job} range={range} /><span class="quiet">the one furthest from the others stands out{drawn && drawn.left > 0 && <>; {count(drawn.left)} of {count(drawn.left + drawn.lines.length)} are not drawn</>}{series?.length === 64 && <>; there may be more</>}</span></div>
+      <div class="tools"><Choose label="counter" value={chosen ?? ""} onChange={(name) => change({ counter: name })}>{names.map((name) => <option value={name.name}>{name.name}</option>)}</Choose><Zoomed job={job.row.job} range={range} /><span class="quiet">the one furthest from the others stands out{drawn && drawn.left > 0 && <>; {count(drawn.left)} of {count(drawn.left + drawn.lines.length)} are not drawn</>}{series?.length === 64 && <>; there may be more</>}</span></div>
       {drawn ? <Series time_ns={drawn.times} lines={drawn.lines} height={320} text={value} label={chosen ?? "counter"} onZoom={zoomTo} from_ns={range.from} to_ns={range.to} min={null} /> : <Waiting height={320} />}
     </section>
   );

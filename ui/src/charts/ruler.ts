@@ -1,0 +1,55 @@
+// Above the timeline: times, and below them the names of the steps.
+import type { Step } from "../data/types";
+import { colour } from "../look/colours";
+import { count, duration } from "../look/format";
+import { niceStep } from "./canvas";
+
+export const TIMES = 26;
+export const STEP_NAMES = 18;
+
+interface Place { view: { from: number; to: number }; width: number; left: number; x(time: number): number }
+
+export function ruler(context: CanvasRenderingContext2D, { view, width, left, x }: Place): void {
+  const [quiet, line] = [colour("quiet"), colour("line")];
+  context.fillStyle = colour("ground");
+  context.fillRect(0, 0, width, TIMES);
+  context.fillStyle = quiet;
+  context.font = "11px system-ui, sans-serif";
+  const step = niceStep(view.to - view.from, (width - left) / 110);
+  // Far in, a tick tells the distance from the left edge's round time: absolute ones would all look the same.
+  const coarse = step * 100;
+  const base = view.to / step > 5000 ? Math.floor(view.from / coarse) * coarse : 0;
+  context.fillText(base ? `${duration(base)} +` : "time", 6, TIMES / 2);
+  for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
+    const at = x(tick);
+    context.fillStyle = line;
+    context.fillRect(at, TIMES - 6, 1, 6);
+    context.fillStyle = quiet;
+    context.fillText(Math.abs(tick - base) < step / 2 ? "0" : duration(tick - base), at + 3, TIMES / 2 - 1);
+  }
+  context.fillStyle = line;
+  context.fillRect(0, TIMES - 1, width, 1);
+}
+
+// A step's name stands at its begin, or at the left edge where that is further left.
+export function stepNames(context: CanvasRenderingContext2D, { width, left: edge, x }: Place, steps: Step[]): void {
+  if (!steps.length) return;
+  const [quiet, line, middle] = [colour("quiet"), colour("line"), TIMES + STEP_NAMES / 2];
+  context.fillStyle = colour("ground");
+  context.fillRect(0, TIMES, width, STEP_NAMES);
+  context.fillStyle = quiet;
+  context.fillText("step", 6, middle);
+  let free = edge;
+  for (const step of steps) {
+    const left = Math.max(x(step.start_ns), edge), right = Math.min(x(step.start_ns + step.duration_ns), width);
+    const name = count(step.number), wide = context.measureText(name).width + 10;
+    if (right <= edge || left > width || left < free || right - left < wide) continue;
+    context.fillStyle = line;
+    context.fillRect(left, TIMES, 1, STEP_NAMES);
+    context.fillStyle = quiet;
+    context.fillText(name, left + 4, middle);
+    free = left + wide;
+  }
+  context.fillStyle = line;
+  context.fillRect(0, TIMES + STEP_NAMES - 1, width, 1);
+}
