@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,9 @@ from starlette.testclient import TestClient
 
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
+from pilotlight.store import queries
+from pilotlight.store.queries import Reader
+from pilotlight.web.jobs import Pace, headline
 from pilotlight.web.questions import QUESTIONS
 
 
@@ -59,7 +63,10 @@ def test_mfu_is_what_the_program_says(client: TestClient, collector: Collector) 
 
 def test_a_job_in_one_sentence(client: TestClient) -> None:
     answer = client.get("/api/job", params={"job": LLAMA}).json()
-    assert f": rank {LATE_RANK} holds up all others" in answer["headline"]
+    assert re.search(
+        rf"; rank {LATE_RANK} is late in \d+ % of steps: .* more of its own a step",
+        answer["headline"],
+    ), answer["headline"]
     assert [event["kind"] for event in answer["events"]][:2] == ["start", "finding"]
     assert answer["last_step"] - answer["first_step"] == 2 * 10 * fleet.WINDOWS - 1
 
@@ -193,3 +200,18 @@ def test_the_description_names_every_question_and_its_answer(client: TestClient)
     answer = paths["/api/fleet"]["get"]["responses"]["200"]["content"]["application/json"]
     assert answer["schema"] == {"$ref": "#/components/schemas/Fleet"}
     assert "headline" in told["components"]["schemas"]["Fleet"]["properties"]
+
+
+def test_the_sentence_about_a_job_says_since_when_who_and_why(collector: Collector) -> None:
+    reader = Reader(collector.store)
+    finding = replace(
+        queries.findings(reader, LLAMA)[0],
+        title="The device of rank 5 runs at a lower clock",
+        ranks=[5],
+        evidence=["1,095 MHz, the others 1,980 MHz"],
+    )
+    told = headline(queries.job(reader, LLAMA), Pace(412e6, 349e6, True), finding, 0.92)
+    assert told == (
+        "Step 412 ms, 18 % slower than yesterday; rank 5 is late in 92 % of steps:"
+        " its GPU runs at a lower clock (1,095 MHz, the others 1,980 MHz)."
+    )

@@ -52,7 +52,7 @@ def throttled_clock(job: Job) -> Verdict:
         gain = slower * compute if pace is None else (1 - 1 / pace) * compute
         evidence = [f"held down by heat or power {held[i]:.0f} % of the time"] if held[i] else []
         if clock and usual:
-            evidence.append(f"clock {clock:.0f} MHz, the others {usual:.0f} MHz")
+            evidence.append(f"clock {clock:,.0f} MHz, the others {usual:,.0f} MHz")
         findings.append(
             Finding(
                 rule="A22",

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pilotlight.store import queries
 from pilotlight.store.queries import FindingRow, JobDetail, Reader, Span
 from pilotlight.web import answers
 from pilotlight.web.events import events_of
 from pilotlight.web.facts import changes_of
 from pilotlight.web.headline import duration, within
+from pilotlight.web.late import late_ratio
 
 DAY_NS = 86_400_000_000_000
 RECENT_NS = 600_000_000_000
 NOTICED_RATIO = 0.02
+LATE_RATIO = 0.25
 
 _MEAN = """
 SELECT sumIf(s.total_ns, s.time_ns >= {recent_ns:Int64}),
   sumIf(s.count, s.time_ns >= {recent_ns:Int64}),
-  sumIf(s.total_ns, s.time_ns < {recent_ns:Int64}), sumIf(s.count, s.time_ns < {recent_ns:Int64})
+  sumIf(s.total_ns, s.time_ns >= {day_ns:Int64} AND s.time_ns < {recent_ns:Int64}),
+  sumIf(s.count, s.time_ns >= {day_ns:Int64} AND s.time_ns < {recent_ns:Int64}),
+  sumIf(s.total_ns, s.time_ns < {day_ns:Int64}), sumIf(s.count, s.time_ns < {day_ns:Int64})
 FROM job_steps_10s AS s
 WHERE tenant = {tenant:String} AND job = {job:String} AND s.time_ns >= {from_ns:Int64}
   AND s.time_ns < {to_ns:Int64}
 """
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The mean step of the last ten minutes, and what it is compared with: that of the day before
+    the last 24 hours, or of what there is before those minutes."""
+
+    recent_ns: float | None
+    earlier_ns: float | None
+    is_yesterday: bool
+
+    @property
+    def earlier(self) -> str:
+        return "yesterday" if self.is_yesterday else "before"
+
+    @property
+    def change_ratio(self) -> float | None:
+        if not self.recent_ns or not self.earlier_ns:
+            return None
+        return self.recent_ns / self.earlier_ns - 1
 
 
 def job_page(reader: Reader, name: str) -> answers.Job:
@@ -34,10 +60,15 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     found = findings_of.result()
     events_in = reader.beside(lambda: events_of(reader, detail, found))
     changes = changes_of(reader, name) if len(detail.attempts) > 1 else []
-    recent, before = _recent(reader, name, detail)
+    pace = _pace(reader, name, detail)
+    worst = worst_of(found)
+    late = None
+    if worst is not None and len(worst.ranks) == 1:
+        place = detail.last_step, detail.last_step_ns
+        late = late_ratio(reader, name, attempt, worst.ranks[0], *place)
     return answers.Job(
         now_ns=reader.now_ns,
-        headline=headline(detail, found, recent, before),
+        headline=headline(detail, pace, worst, late),
         row=detail.row,
         attempt=attempt,
         attempts=list(detail.attempts),
@@ -45,8 +76,9 @@ def job_page(reader: Reader, name: str) -> answers.Job:
         quantiles_ns=detail.quantiles_ns,
         waste=detail.waste,
         losses=detail.losses,
-        step_ns=recent,
-        earlier_step_ns=before,
+        step_ns=pace.recent_ns,
+        earlier_step_ns=pace.earlier_ns,
+        earlier=pace.earlier,
         first_step=detail.first_step,
         last_step=detail.last_step,
         first_step_ns=detail.first_step_ns,
@@ -60,33 +92,51 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     )
 
 
+def worst_of(found: list[FindingRow]) -> FindingRow | None:
+    """Of those that are open."""
+    opened = [finding for finding in found if finding.state == "open"]
+    return max(opened, key=lambda finding: finding.gain_high_ratio, default=None)
+
+
 def headline(
-    detail: JobDetail, found: list[FindingRow], recent: float | None, before: float | None
+    detail: JobDetail, pace: Pace, worst: FindingRow | None, late_ratio: float | None
 ) -> str:
-    if recent is None:
-        if detail.row.steps:
-            text = f"Mean step {duration(detail.row.step_ns)}"
-        else:
-            return "No step of this job has arrived yet."
+    """How long a step takes, whether that has changed, who is late and why."""
+    if pace.recent_ns is None and not detail.row.steps:
+        return "No step of this job has arrived yet."
+    if pace.recent_ns is None:
+        text = f"Mean step {duration(detail.row.step_ns)}"
     else:
-        text = f"Step {duration(recent)}"
-    if recent and before and abs(recent / before - 1) >= NOTICED_RATIO:
-        ratio = recent / before - 1
-        word = "slower" if ratio > 0 else "faster"
-        text += f", {100 * abs(ratio):.0f} % {word} than before"
-    open_ones = [finding for finding in found if finding.state == "open"]
-    if not open_ones:
+        text = f"Step {duration(pace.recent_ns)}"
+    if pace.change_ratio is not None and abs(pace.change_ratio) >= NOTICED_RATIO:
+        word = "slower" if pace.change_ratio > 0 else "faster"
+        text += f", {100 * abs(pace.change_ratio):.0f} % {word} than {pace.earlier}"
+    if worst is None:
         return f"{text}. Nothing is found to be wrong with it."
-    worst = max(open_ones, key=lambda finding: finding.gain_high_ratio)
-    evidence = f" ({worst.evidence[0]})" if worst.evidence else ""
-    return f"{text}: {within(worst.title)}{evidence}."
+    if late_ratio is None or late_ratio < LATE_RATIO:
+        evidence = f" ({worst.evidence[0]})" if worst.evidence else ""
+        return f"{text}: {within(worst.title)}{evidence}."
+    rank = worst.ranks[0]
+    return f"{text}; rank {rank} is late in {100 * late_ratio:.0f} % of steps: {_why(worst)}."
 
 
-def _recent(reader: Reader, name: str, detail: JobDetail) -> tuple[float | None, float | None]:
-    """The mean step of the last ten minutes, and that of a day before them."""
+def _why(finding: FindingRow) -> str:
+    """Of a finding about one rank, which was named before."""
+    name = f"rank {finding.ranks[0]}"
+    title = within(finding.title)
+    if title.startswith(name):
+        # That it holds up the others was just said; what is left is by how much, and in what.
+        return "; ".join(finding.evidence[1:]) or title.removeprefix(name).strip()
+    title = title.replace(f"the device of {name}", "its GPU")
+    return f"{title} ({finding.evidence[0]})" if finding.evidence else title
+
+
+def _pace(reader: Reader, name: str, detail: JobDetail) -> Pace:
     end_ns = detail.row.updated_ns + 1
-    recent_ns = end_ns - RECENT_NS
-    bounds = {"from_ns": recent_ns - DAY_NS, "recent_ns": recent_ns, "to_ns": end_ns}
-    total, count, old_total, old_count = reader.select(_MEAN, job=name, **bounds)[0]
-    recent = int(total) / int(count) if count else None
-    return recent, int(old_total) / int(old_count) if old_count else None
+    bounds = {"recent_ns": end_ns - RECENT_NS, "day_ns": end_ns - DAY_NS, "to_ns": end_ns}
+    sums = reader.select(_MEAN, job=name, from_ns=end_ns - 2 * DAY_NS, **bounds)[0]
+    recent, before, yesterday = (
+        int(total) / int(count) if count else None
+        for total, count in zip(sums[::2], sums[1::2], strict=True)
+    )
+    return Pace(recent, before if yesterday is None else yesterday, yesterday is not None)

@@ -308,6 +308,7 @@ export interface Job {
   losses: Record<string, number>;
   step_ns: number | null;
   earlier_step_ns: number | null;
+  earlier: string;
   first_step: number;
   last_step: number;
   first_step_ns: number;

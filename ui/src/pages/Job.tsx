@@ -74,7 +74,7 @@ function StepTime({ job, range, news }: Part) {
   return (
     <section aria-label="step time">
       <div class="tools"><h2>Step time</h2>
-        <span class="quiet">now {duration(job.step_ns)}{change24 !== null && <> ({signedShare(change24)} to {job.now_ns - job.row.started_ns > 86_400e9 ? "the day before" : "before"})</>}{Object.entries(job.quantiles_ns).map(([name, ns]) => ` · ${name} ${duration(ns)}`)}</span>
+        <span class="quiet">now {duration(job.step_ns)}{change24 !== null && <> ({signedShare(change24)} to {job.earlier})</>}{Object.entries(job.quantiles_ns).map(([name, ns]) => ` · ${name} ${duration(ns)}`)}</span>
         <Zoomed job={job.row.job} range={range} /></div>
       {failure ? <Failed failure={failure} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? <p class="empty">No step in this time.</p>
         : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} />}

@@ -41,7 +41,7 @@ def throttling(ranks: Ranks) -> Verdict:
         if clock is not None:
             usual = float(np.median(clock[peers]))
             slower = 1 - clock[i] / usual if usual else 0.0
-            evidence.append(f"{clock[i]:.0f} MHz, the others {usual:.0f} MHz")
+            evidence.append(f"{clock[i]:,.0f} MHz, the others {usual:,.0f} MHz")
         often = (
             throttled is not None
             and throttled[i] > THROTTLED_RATIO

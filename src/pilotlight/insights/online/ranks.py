@@ -179,7 +179,7 @@ def _throttled(ranks: Ranks, worst: int) -> _Reason | None:
         text = f"its clock is throttled in {percent(float(ratio[worst]))} of the samples"
         return _Reason("A22", "throttle", fix, text)
     if clock is not None and clock[worst] < CLOCK_RATIO * np.median(clock):
-        text = f"its clock is {clock[worst]:.0f} MHz, the others' {np.median(clock):.0f} MHz"
+        text = f"its clock is {clock[worst]:,.0f} MHz, the others' {np.median(clock):,.0f} MHz"
         return _Reason("A22", "throttle", fix, text)
     return None
 
