@@ -7,7 +7,7 @@ export default defineConfig({
   build: {
     ssr: true,
     target: "node20",
-    outDir: process.env.PILOTLIGHT_TESTS ?? "node_modules/.tests",
+    outDir: process.env.PILOTLIGHT_TESTS ?? "../build/ui-tests",
     emptyOutDir: true,
     rolldownOptions: { input: Object.fromEntries((readdirSync("src", { recursive: true }) as string[]).filter((file) => file.endsWith(".test.ts")).map((file) => [file.replace(/\W/g, "_"), `src/${file}`])), output: { entryFileNames: "[name].test.mjs" } },
   },

@@ -18,6 +18,7 @@ from pilotlight.recording.recording import Recording
 from pilotlight.trace.reader import read_traces
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
+import httpx2 as httpx
 
 JOB = """
 import time, pilotlight
@@ -112,6 +113,34 @@ def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path
     finally:
         job.send_signal(signal.SIGTERM)
         job.wait(60)
+
+
+def test_what_collecting_costs_is_told_to_the_page_of_agents(
+    collector: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(JOB.format(seconds=90))
+    words = pilotlight("run", "-q", "--name", "costly", "--", sys.executable, str(script))
+    job = subprocess.Popen(words)
+    try:
+        with httpx.Client(base_url=collector, timeout=30) as page:
+
+            def told() -> Any:
+                rows = page.get("v1/costs").raise_for_status().json()["data"]
+                return [row for row in rows if row["cost"]["sampler_ratio"] is not None]
+
+            (row,) = until(told, 60)
+            agents = page.get("v1/agents").raise_for_status().json()["data"]
+            about = page.get("api/job", params={"job": "costly"}).raise_for_status().json()
+    finally:
+        job.send_signal(signal.SIGTERM)
+        job.wait(60)
+    assert [agent["agent"] for agent in agents] == [row["agent"]]
+    assert row["cpu_ceiling_ratio"] > 0 and row["memory_ceiling_bytes"] > 0
+    assert row["cost"]["processes"] == 1 and 0 <= row["cost"]["sampler_ratio"] < 1
+    # No GPU is recorded here: that its cost was not measured is told, and not as 0.
+    assert row["cost"]["measured"] == 0 and row["cost"]["overhead_high"] is None
+    assert about["cost"] == row["cost"]
 
 
 TORCH = """

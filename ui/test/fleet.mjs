@@ -43,14 +43,6 @@ export default async function ({ address, options, open, accessible, everyView, 
   for (let i = 0; i < 20 && !(await blamed.count()); i++) await page.keyboard.press("ArrowRight");
   assert.equal(await blamed.count(), 1, "the line to blame");
 
-  // A link shows what its sender saw.
-  await page.waitForTimeout(300);
-  const second = await open();
-  await second.goto(page.url());
-  await second.getByRole("heading", { name: /Stacks of rank 5/ }).waitFor();
-  assert.equal(await second.locator("[data-search]").inputValue(), "dataloader");
-  await second.context().close();
-
   const views = ["#/", "#/job/llama-8b-sft", "#/job/llama-8b-sft/kernels", "#/job/llama-8b-sft/flame?weight=device", "#/job/llama-8b-sft/flame?rank=5&against=1", "#/job/llama-8b-sft/roofline", "#/job/llama-8b-sft/collectives", "#/job/llama-8b-sft/counters", "#/job/llama-8b-sft/facts", "#/compare?before=llama-8b-sft&after=llama-8b-sft", "#/compare", "#/captures", "#/agents", "#/nothing", `#/job/${encodeURIComponent(evil)}`];
   const told = await open();
   await told.goto(`${address}#/job/llama-8b-sft/flame?weight=device&q=flash_bwd`);

@@ -82,6 +82,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
 
   const dark = isDark();
   const scale = useMemo(() => (coarse ? scaleOf(coarse.values) : ([0, 1] as [number, number])), [coarse]);
+  const hasGaps = useMemo(() => coarse?.values.some((value) => !Number.isFinite(value)) ?? false, [coarse]);
   const pictures = useMemo(() => [coarse, fine].flatMap((cells) => (cells ? [{ cells, picture: painted(cells, scale, dark) }] : [])), [coarse, fine, scale, dark]);
   const x = (step: number) => LEFT + ((step - shown.first) / (shown.last - shown.first)) * (size.current.width - LEFT);
   const y = (rank: number) => TOP + ((rank - shown.top) / (shown.bottom - shown.top)) * (size.current.height - BOTTOM - TOP);
@@ -188,7 +189,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
         onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
         {failure ? failure : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? text(told.value) : UNKNOWN}</b>. Click to see this rank.</>
-          : <>From {text(scale[0])} (<span class="swatch" style={{ background: `rgb(${heatColour(0.02, dark).join(",")})`, border: "1px solid var(--line)" }} />) to {text(scale[1])} and more (<span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />). Wheel zooms, drag pans.</>}
+          : <>From {text(scale[0])} (<span class="swatch" style={{ background: `rgb(${heatColour(0.02, dark).join(",")})`, border: "1px solid var(--line)" }} />) to {text(scale[1])} and more (<span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />). {hasGaps && <>Not measured (<span class="swatch" style={{ background: dark ? "rgb(38,38,38)" : "rgb(232,232,232)", border: "1px solid var(--line)" }} />). </>}Wheel zooms, drag pans.</>}
       </p>
     </div>
   );

@@ -88,7 +88,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
     resized.observe(element);
     const forget = onThemeChange(make);
     return () => { resized.disconnect(); forget(); plot?.destroy(); };
-  }, [time_ns, lines, height, from_ns, to_ns, marks, hidden]);
+  }, [time_ns, lines, height, from_ns, to_ns, marks, max, hidden]);
   return <div class="chart" ref={box} role="img" aria-label={label} />;
 }
 

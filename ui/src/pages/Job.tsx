@@ -1,5 +1,6 @@
 // A job: the sentence, the steps, the ranks, what is wrong and what to do.
 import { useMemo } from "preact/hooks";
+import { cutOf } from "../charts/cut";
 import { Series, stacked } from "../charts/Series";
 import { useAddress, write } from "../data/address";
 import { useAnswer, useData, useNews } from "../data/load";
@@ -69,6 +70,7 @@ function StepTime({ job, range, news }: Part) {
     { label: "mean", colour: "compute", values: series.mean_ns, width: 2 },
     { label: "shortest", colour: "waiting", values: series.min_ns, width: 1 },
   ] : []), [series]);
+  const cut = useMemo(() => (series ? cutOf(series.max_ns) : null), [series]);
   const marks = useMemo(() => job.events.map((event) => ({ time_ns: event.time_ns, text: event.kind, isLoud: LOUD.has(event.kind) })), [job.events]);
   const change24 = job.step_ns && job.earlier_step_ns ? job.step_ns / job.earlier_step_ns - 1 : null;
   return (
@@ -77,7 +79,8 @@ function StepTime({ job, range, news }: Part) {
         <span class="quiet">now {duration(job.step_ns)}{change24 !== null && <> ({signedShare(change24)} to {job.earlier})</>}{Object.entries(job.quantiles_ns).map(([name, ns]) => ` · ${name} ${duration(ns)}`)}</span>
         <Zoomed job={job.row.job} range={range} /></div>
       {failure ? <Failed failure={failure} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? <p class="empty">No step in this time.</p>
-        : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} />}
+        : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} max={cut} />}
+      {cut !== null && series && <p class="quiet">Cut off at {duration(cut)}; the longest step takes {duration(Math.max(...series.max_ns.map(Number)))}. Drag over it to see it whole.</p>}
       <Events job={job} range={range} />
     </section>
   );

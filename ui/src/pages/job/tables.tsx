@@ -12,7 +12,8 @@ export function Kernels({ job, range, news }: Part) {
   const { value: rows, failure } = useData<Hot[]>(`v1/kernels?job=${encodeURIComponent(job.row.job)}&limit=500&${spanOf(range)}`, news);
   if (failure) return <Failed failure={failure} />;
   if (!rows) return <Waiting height={300} />;
-  return <><Zoomed job={job.row.job} range={range} /><Table title="Kernels and copies over all ranks" rows={rows} limit={100} empty="No kernel was recorded in this time: the agents saw no GPU, or the job ran without pilotlight's GPU library." columns={[
+  const part = job.cost.records_ratio;
+  return <><Zoomed job={job.row.job} range={range} />{part !== null && part < 0.995 && rows.length > 0 && <p class="quiet">Kernels are recorded {share(part)} of the time now: counts and totals are of what was recorded, shares and means stand for all of it.</p>}<Table title="Kernels and copies over all ranks" rows={rows} limit={100} empty="No kernel was recorded in this time: the agents saw no GPU, or the job ran without pilotlight's GPU library." columns={[
     { title: "kernel", isText: true, isName: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name }, { title: "kind", isText: true, isBrief: true, cell: (row) => row.kind, sort: (row) => row.kind },
     { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "", cell: (row) => share(row.ratio) },
     { title: "mean", cell: (row) => duration(row.mean_ns), sort: (row) => row.mean_ns }, { title: "min", cell: (row) => duration(row.min_ns) }, { title: "max", cell: (row) => duration(row.max_ns), sort: (row) => row.max_ns }]} /></>;
