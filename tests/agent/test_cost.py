@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pilotlight.agent.cost import Meter
@@ -9,23 +7,21 @@ from pilotlight.agent.cost import Meter
 SECOND = 1_000_000_000
 
 
-def live(seconds: int, cpu_ms: int, passes: int, **gpu: float) -> dict[str, Any]:
-    sampler = {"time_ns": seconds * SECOND, "cpu_ns": cpu_ms * 1_000_000, "passes": passes}
-    return {"sampler": sampler, "gpu": gpu}
-
-
-def test_the_sampler_costs_what_it_took_since_it_was_asked() -> None:
+def test_the_sampler_costs_what_its_records_say_since_it_was_asked() -> None:
     meter = Meter()
-    assert meter.read(live(100, 900, 9000)) == {}
-    assert meter.read(live(110, 950, 10_000)) == {"sampler_ratio": 0.005, "rate_hz": 100.0}
-    assert meter.read(live(120, 960, 10_500)) == {"sampler_ratio": 0.001, "rate_hz": 50.0}
-    # A sampler that has said nothing since is not known.
-    assert meter.read(live(120, 960, 10_500)) == {}
+    meter.add([10 * SECOND], [900_000_000], [9000])
+    assert meter.read({}) == {}, "when the first record's time began is not known"
+    meter.add([11 * SECOND, 12 * SECOND], [4_000_000, 6_000_000], [100, 100])
+    assert meter.read({}) == {"sampler_ratio": 0.005, "rate_hz": 100.0}
+    meter.add([], [], [])
+    assert meter.read({}) == {}, "a sampler that has said nothing since is not known"
+    meter.add([22 * SECOND], [10_000_000], [500])
+    assert meter.read({}) == {"sampler_ratio": 0.001, "rate_hz": 50.0}
 
 
 def test_what_a_provider_has_not_measured_yet_is_absent() -> None:
-    told = Meter().read(live(0, 0, 0, tier=0.0, duty=0.2, launches_duty=1.0))
+    told = Meter().read({"tier": 0.0, "duty": 0.2, "launches_duty": 1.0})
     assert told == {"tier": "records", "launches_ratio": 1.0, "records_ratio": 0.2}
     measured = {"overhead_low": 0.001, "overhead_high": 0.004, "spent_ratio": 0.005}
-    told = Meter().read(live(0, 0, 0, tier=0.0, duty=0.2, **measured))
+    told = Meter().read({"tier": 0.0, "duty": 0.2, **measured})
     assert {name: told[name] for name in measured} == pytest.approx(measured)

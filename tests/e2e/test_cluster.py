@@ -116,8 +116,9 @@ def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path
 
 
 def test_what_collecting_costs_is_told_to_the_page_of_agents(
-    collector: str, tmp_path: Path
+    collector: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PILOTLIGHT_BATCH_SECONDS", "1")
     script = tmp_path / "train.py"
     script.write_text(JOB.format(seconds=90))
     words = pilotlight("run", "-q", "--name", "costly", "--", sys.executable, str(script))

@@ -22,7 +22,7 @@ export default async function ({ address, options, open, assert }) {
     [`${at}/roofline`]: { roof: choose("roof of", "B200"), rank: (page) => page.getByRole("region", { name: "ranks", exact: true }).getByRole("button", { name: "3", exact: true }).click(), sort: sort("kernels by kind", "count") },
     [`${at}/facts`]: { sort: sort("Ranks", "mean step") },
     [`#/compare?before=${job}&after=${job}`]: { before: choose("before", "vit-pretrain"), back: choose("before", job), stretch: (page) => field(page, "in").first().selectOption("all"), other: (page) => field(page, "in").last().selectOption("half1"), search: fill("search", "train"), zoom: press(".flame canvas", "ArrowDown", "Enter"), sort: sort("A step", "after") },
-    "#/captures": { job: choose("job", job), ranks: fill("ranks", "0-3"), last: choose("the last", "60"), trace: choose("and trace", "3"), shapes: check(/with shapes/) },
+    [`#/captures?for=${job}`]: { ranks: fill("ranks", "0-3"), last: choose("the last", "60"), trace: choose("and trace", "3"), shapes: check(/with shapes/) },
     "#/agents": { search: fill("search", "node"), sort: sort("agents", "memory"), fold: (page) => page.locator("summary").first().click() },
   };
   const page = await open();

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from pilotlight.tier import coverage_of
 
 
 class Meter:
-    """Asked once a batch: the sampler's CPU time is that since it was asked last."""
+    """Hears every record in which the sampler says what it took since the one before."""
 
     def __init__(self) -> None:
-        self._before = (0, 0, 0)
+        self._since_ns = self._until_ns = 0
+        self._cpu_ns = self._passes = 0
 
-    def read(self, live: Mapping[str, Any]) -> dict[str, object]:
-        """Ratios; a key is absent while it is not known."""
-        return {**self._sampler(live["sampler"]), **_device(live["gpu"])}
+    def add(self, time_ns: Sequence[int], cpu_ns: Sequence[int], passes: Sequence[int]) -> None:
+        """In order of time. When the time of the first record of all began is not known."""
+        if not time_ns:
+            return
+        begin = 0 if self._until_ns else 1
+        self._since_ns = self._since_ns or time_ns[0]
+        self._until_ns = time_ns[-1]
+        self._cpu_ns += sum(cpu_ns[begin:])
+        self._passes += sum(passes[begin:])
 
-    def _sampler(self, sampler: Mapping[str, int]) -> dict[str, object]:
-        now = sampler["time_ns"], sampler["cpu_ns"], sampler["passes"]
-        time_ns, cpu_ns, passes = (
-            late - early for late, early in zip(now, self._before, strict=True)
-        )
-        is_first = not self._before[0]
-        self._before = now
-        if is_first or time_ns <= 0:
+    def read(self, gpu: Mapping[str, float]) -> dict[str, object]:
+        """Ratios since it was asked last; a key is absent while it is not known."""
+        return {**self._sampler(), **_device(gpu)}
+
+    def _sampler(self) -> dict[str, object]:
+        elapsed_ns = self._until_ns - self._since_ns
+        if elapsed_ns <= 0:
             return {}
-        return {
-            "sampler_ratio": round(cpu_ns / time_ns, 6),
-            "rate_hz": round(passes * 1e9 / time_ns, 2),
+        told: dict[str, object] = {
+            "sampler_ratio": round(self._cpu_ns / elapsed_ns, 6),
+            "rate_hz": round(self._passes * 1e9 / elapsed_ns, 2),
         }
+        self._since_ns, self._cpu_ns, self._passes = self._until_ns, 0, 0
+        return told
 
 
 def _device(counters: Mapping[str, float]) -> dict[str, object]:

@@ -74,10 +74,17 @@ class ProcessShipment:
         self.how = ""
         self._dropped = 0
         self._meter = Meter()
+        self._costs_told = 0
 
     def cost(self) -> dict[str, object]:
         """What it costs its process now; empty after its end."""
-        return {} if self.ended_ns else self._meter.read(self.process.reader.live())
+        self._costs_told += 1
+        return {} if self.ended_ns else self._meter.read(self.process.reader.live()["gpu"])
+
+    @property
+    def is_cost_news(self) -> bool:
+        """The meters need two looks: a page need not wait a minute for what a new process costs."""
+        return self._costs_told < 2
 
     @property
     def dropped(self) -> int:
@@ -105,6 +112,13 @@ class ProcessShipment:
         self.parts.add(taken.detail)
         if "activities" in taken.detail:
             self.launched.add(taken.detail["activities"][1])
+        if "sampler" in taken.detail:
+            sampler = taken.detail["sampler"][1]
+            self._meter.add(
+                numbers("i64", sampler["time_ns"]),
+                numbers("i64", sampler["cpu_ns"]),
+                numbers("u32", sampler["passes"]),
+            )
         if "collectives" in taken.detail:
             self._collectives(taken.detail["collectives"][1])
         if "counters" in taken.detail:

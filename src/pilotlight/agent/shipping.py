@@ -158,9 +158,10 @@ class Shipping:
             shipment = self._shipments.setdefault(job.name, JobShipment(job))
             made = shipment.take(_ALL_NS if is_over else now_ns, to_realtime_ns)
             chosen = add_places(places, shipment, to_realtime_ns)
-            if self._tells_cost:
-                for index, place in chosen.items():
-                    places[place]["cost"] = shipment.processes[index].cost()
+            for index, place in chosen.items():
+                process = shipment.processes[index]
+                if self._tells_cost or process.is_cost_news:
+                    places[place]["cost"] = process.cost()
             _join(tables, made, chosen)
             texts.update(made.texts)
             when_ns = now_ns + to_realtime_ns

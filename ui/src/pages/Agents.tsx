@@ -25,7 +25,7 @@ function Slows({ cost }: { cost: AgentCost | undefined }) {
 function Collects({ cost }: { cost: AgentCost | undefined }) {
   if (!cost || cost.cost.processes === 0) return <small>no process now</small>;
   const { launches_ratio, records_ratio, tiers } = cost.cost;
-  return <>{tiers.length === 0 ? <small>no GPU</small> : <span title={`launches ${share(launches_ratio)} of the time; ${tiers.join(", ")}`}>{share(records_ratio)} of the time</span>}{cost.level > 0 && <span class="partial"> · over its budget, level {cost.level}</span>}</>;
+  return <>{tiers.length === 0 ? <small>no GPU</small> : <span title={`of the time; launches ${share(launches_ratio)}; ${tiers.join(", ")}`}>{share(records_ratio)}</span>}{cost.level > 0 && <span class="partial"> · over its budget, level {cost.level}</span>}</>;
 }
 
 interface Advice { what: string; state: string; detail: string; fix: string; nodes: string[] }
@@ -95,9 +95,9 @@ export function AgentsPage() {
             { title: "kernels recorded", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
             { title: "agent's CPU", cell: (row) => <>{share(row.cpu_ratio)}{ofBudget(costOf.get(row.agent)?.cpu_ceiling_ratio, share)}</>, sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => <>{size(row.rss_bytes)}{ofBudget(costOf.get(row.agent)?.memory_ceiling_bytes, size)}</>, sort: (row) => row.rss_bytes },
             { title: "clock", cell: (row) => `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}`, sort: (row) => Math.abs(row.offset_ns) },
-            { title: "to be sent", cell: (row) => size(row.spool_bytes), sort: (row) => row.spool_bytes },
+            ...(shown.some((row) => row.spool_bytes > 0) ? [{ title: "to be sent", cell: (row: AgentRow) => size(row.spool_bytes), sort: (row: AgentRow) => row.spool_bytes }] : []),
             { title: "lost", cell: (row) => lostOf(row), sort: (row) => row.records_dropped + row.rows_lost + row.batches_lost },
-            { title: "GPUs", cell: (row) => (row.gpus.length ? <span title={row.gpus.join(", ")}>{row.gpus.length} × {row.gpus[0]!.replace(/^NVIDIA /, "")}</span> : "none seen") },
+            { title: "GPUs", cell: (row) => (row.gpus.length ? <span title={row.gpus.join(", ")}>{row.gpus.length} × {row.gpus[0]!.replace(/^NVIDIA (\S+).*$/, "$1")}</span> : "none seen") },
             { title: "jobs", isText: true, cell: (row) => row.jobs.slice(0, 4).map((job) => <a href={write(["job", job])}>{job} </a>) }]} />
           {doctor ? <Doctor rows={doctor.filter((row) => shown.some((agent) => agent.agent === row.agent))} /> : <Waiting height={120} />}</>}
     </>

@@ -90,7 +90,7 @@ export function FindingCard({ finding, number, show }: { finding: Finding; numbe
 }
 
 // What collecting costs a job, as an interval where its processes measure it.
-export const overheadText = (cost: Cost): string => (cost.overhead_low === null || cost.overhead_high === null ? UNKNOWN : `${share(Math.max(cost.overhead_low, 0))} to ${share(cost.overhead_high)}`);
+export const overheadText = (cost: Cost): string => (cost.overhead_low === null || cost.overhead_high === null ? UNKNOWN : `${share(Math.max(cost.overhead_low, 0)).replace(/\s%$/, "")} to ${share(cost.overhead_high)}`);
 export const costText = (cost: Cost): string => (cost.processes === 0 ? "" : `overhead ${overheadText(cost)}`);
 
 export function Empty({ title, children, command }: { title: string; children?: ComponentChildren; command?: string }) {
