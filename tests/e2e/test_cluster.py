@@ -120,7 +120,7 @@ def test_what_collecting_costs_is_told_to_the_page_of_agents(
 ) -> None:
     monkeypatch.setenv("PILOTLIGHT_BATCH_SECONDS", "1")
     script = tmp_path / "train.py"
-    script.write_text(JOB.format(seconds=90))
+    script.write_text(JOB.format(seconds=200))
     words = pilotlight("run", "-q", "--name", "costly", "--", sys.executable, str(script))
     job = subprocess.Popen(words)
     try:
@@ -130,7 +130,7 @@ def test_what_collecting_costs_is_told_to_the_page_of_agents(
                 rows = page.get("v1/costs").raise_for_status().json()["data"]
                 return [row for row in rows if row["cost"]["sampler_ratio"] is not None]
 
-            (row,) = until(told, 60)
+            (row,) = until(told, 150)
             agents = page.get("v1/agents").raise_for_status().json()["data"]
             about = page.get("api/job", params={"job": "costly"}).raise_for_status().json()
     finally:

@@ -23,40 +23,45 @@ const settled = (page) => page.waitForFunction(() => document.querySelector("mai
 async function still(page) {
   await settled(page);
   for (let before = "", now = await seen(page); before !== now;) {
-    await page.waitForTimeout(250);
+    await page.waitForTimeout(150);
     await settled(page);
     [before, now] = [now, await seen(page)];
   }
   return seen(page);
 }
 
-async function becomes(page, wanted, where, assert) {
-  const late = Date.now() + 20_000;
-  let now = await still(page);
-  while (now !== wanted && Date.now() < late) now = await still(page);
-  assert.equal(now, wanted, where);
+// What is seen once it fits; as it is after a minute if it never does.
+async function until(page, fits) {
+  const late = Date.now() + 60_000;
+  for (;;) {
+    const now = await seen(page);
+    if (fits(now) || Date.now() > late) return now;
+    await page.waitForTimeout(50);
+  }
 }
 
 export async function kept(page, address, view, controls, assert) {
   await page.goto("about:blank");
   await page.goto(`${address}${view}`);
-  let before = await still(page);
+  await settled(page);
+  let before = await seen(page);
   for (const [name, set] of Object.entries(controls)) {
     await set(page);
     await page.mouse.move(0, 0);
-    const now = await still(page);
+    const now = await until(page, (found) => found !== before);
     assert.notEqual(now, before, `${view}: ${name} changes nothing that is seen`);
     before = now;
   }
+  const wanted = await still(page);
   // The address is written a moment after the last change.
-  await page.waitForTimeout(250);
+  await page.waitForTimeout(200);
   const link = page.url();
   await page.reload();
-  await becomes(page, before, `${link}: loaded anew`, assert);
+  assert.equal(await until(page, (found) => found === wanted), wanted, `${link}: loaded anew`);
   await page.evaluate((hash) => { location.hash = hash; }, view);
-  await still(page);
+  await until(page, (found) => found !== wanted);
   await page.evaluate((hash) => { location.hash = hash; }, new URL(link).hash);
-  await becomes(page, before, `${link}: opened in the same window`, assert);
+  assert.equal(await until(page, (found) => found === wanted), wanted, `${link}: opened in the same window`);
 }
 
 // A label's text holds the options of its field, too: what counts is how it begins.

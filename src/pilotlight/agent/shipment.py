@@ -23,6 +23,7 @@ MOST_NAMES = 64
 """Of a kind, a process and a window; the time of the rest is added up as `(other)`."""
 
 _BYTES_WAITING = 8 << 20
+_COSTS_AWAITED = 30
 # The probe's own thread waits all the time.
 _OWN = "(probe/errands.py)"
 
@@ -74,17 +75,22 @@ class ProcessShipment:
         self.how = ""
         self._dropped = 0
         self._meter = Meter()
+        self._is_cost_known = False
         self._costs_told = 0
 
     def cost(self) -> dict[str, object]:
         """What it costs its process now; empty after its end."""
+        if self.ended_ns:
+            return {}
+        found = self._meter.read(self.process.reader.live()["gpu"])
+        self._is_cost_known = self._is_cost_known or "sampler_ratio" in found
         self._costs_told += 1
-        return {} if self.ended_ns else self._meter.read(self.process.reader.live()["gpu"])
+        return found
 
     @property
     def is_cost_news(self) -> bool:
-        """The meters need two looks: a page need not wait a minute for what a new process costs."""
-        return self._costs_told < 2
+        """Of a new process it is told as soon as it is known, and not only once a minute."""
+        return not self._is_cost_known and self._costs_told < _COSTS_AWAITED
 
     @property
     def dropped(self) -> int:
