@@ -12,7 +12,9 @@ const zoomed = async (page) => {
 export default async function ({ address, options, open, assert }) {
   const [job] = options, at = `#/job/${job}`;
   const views = {
-    "#/": { search: fill("search", "a"), order: choose("by", "lost"), state: choose("state", "running"), time: choose("time", "6h"), colour: choose("colour by", "temperature"), only: check("only nodes with findings"), sort: sort("jobs", "ranks") },
+    "#/": { search: fill("search", "a"), order: choose("by", "lost"), time: choose("time", "6h"), colour: choose("colour by", "temperature"), only: check("only nodes with findings"), sort: sort("jobs", "ranks") },
+    // Whatever the jobs are by now, none has failed.
+    "#/?sort=size": { state: choose("state", "failed") },
     [at]: { map: choose("shows", "wait"), zoom: press(".heat canvas", "ArrowDown", "+", "+"), rank: press(".heat canvas", "ArrowDown", "Enter"), line: (page) => page.locator(".u-legend .u-series", { hasText: "longest" }).first().click(), time: zoomed },
     [`${at}/flame`]: { time: choose("time of", "host"), rank: choose("rank", "5"), against: choose("compared with", "1"), search: fill("search", "train"), zoom: press(".flame canvas", "ArrowDown", "ArrowDown", "Enter") },
     [`${at}/flame?rank=5`]: { sort: sort("By name", "self"), callers: async (page) => { await press(".flame canvas", "ArrowDown")(page); await click("button", "callers and callees")(page); } },
