@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pilotlight.agent.cost import Meter
 from pilotlight.agent.job import Job
@@ -82,7 +83,8 @@ class ProcessShipment:
         """What it costs its process now; empty after its end."""
         if self.ended_ns:
             return {}
-        found = self._meter.read(self.process.reader.live()["gpu"])
+        gpu: Any = self.process.reader.live()["gpu"]
+        found = self._meter.read(gpu)
         self._is_cost_known = self._is_cost_known or "sampler_ratio" in found
         self._costs_told += 1
         return found
