@@ -20,7 +20,7 @@ struct Span {
 
 class ProcessMemory {
  public:
-  static constexpr uint32_t kMaxSpans = 128;
+  static constexpr uint32_t kMaxSpans = 256;
 
   ProcessMemory() = default;
   // With a window: the process is this one.
@@ -28,6 +28,7 @@ class ProcessMemory {
       : pid_(pid), window_(window) {}
 
   pid_t pid() const noexcept { return pid_; }
+  bool is_own() const noexcept { return window_ != nullptr; }
 
   bool read(uint64_t address, void* to, uint32_t bytes) const noexcept {
     Span span = {address, to, bytes};

@@ -68,7 +68,8 @@ struct Sampler::State {
   ThreadRef refs[ThreadTable::kMaxThreads];
   // The moving thread that was fetched with the frozen ones, and where.
   ThreadEntry* fetched_moving = nullptr;
-  uint32_t fetched_place = 0;
+  StackSnapshot::Places fetched_places = {};
+  bool list_changed = false;      // since it was guessed from the last
   bool read_after_fetch = false;  // something of a frozen thread, so the lock has to be asked again
   uint32_t frozens = 0;
   uint32_t movings = 0;
@@ -76,6 +77,7 @@ struct Sampler::State {
   ThreadEntry* moving[ThreadTable::kMaxThreads];
 
   void pass() noexcept;
+  bool read(const ThreadList& list) noexcept;
   bool read_frozen(uint32_t place, ThreadEntry* entry) noexcept;
   bool read_sleeping(ThreadEntry* entry) noexcept;
   bool read_moving(ThreadEntry* entry) noexcept;
@@ -84,9 +86,8 @@ struct Sampler::State {
   void name(ThreadEntry* entry) noexcept;
   void sort(const ThreadList& list) noexcept;
   bool read_all_frozen(const ThreadList& list) noexcept;
-  uint32_t add_moving(StackWalker::Want* wants, uint32_t count) noexcept;
+  bool fits_moving(uint32_t others) const noexcept;
   GilAddresses gil_addresses(const ThreadEntry& entry) const noexcept;
-  bool is_resting(ThreadEntry* entry) noexcept;
   void tell_state(ThreadEntry* entry, bool is_frozen, bool contended) noexcept;
 
   uint32_t last_waiters = 0;  // threads that waited for the lock in the last pass
@@ -96,15 +97,6 @@ struct Sampler::State {
 GilAddresses Sampler::State::gil_addresses(const ThreadEntry& entry) const noexcept {
   if (entry.ref.gil == 0) return {};
   return {entry.ref.gil + walker.at(kGilCond), entry.ref.gil + walker.at(kGilMutex)};
-}
-
-bool Sampler::State::is_resting(ThreadEntry* entry) noexcept {
-  // One that ran or waited for the lock a moment ago has surely run since: not worth a system call.
-  bool may_rest = entry->state == ThreadState::kWaiting || entry->state == ThreadState::kDisk;
-  uint64_t cpu_ns = may_rest ? thread_cpu_ns(entry->ref.tid) : 0;
-  bool resting = entry->has_stack && cpu_ns != 0 && cpu_ns == entry->cpu_ns;
-  entry->cpu_ns = cpu_ns;
-  return resting;
 }
 
 void Sampler::State::keep(ThreadEntry* entry, uint32_t stack) noexcept {
@@ -144,7 +136,7 @@ bool Sampler::State::read_moving(ThreadEntry* entry) noexcept {
     uint32_t stack = 0;
     if (round > 0) epoch++;
     bool is_here = round == 0 && entry == fetched_moving &&
-                   snapshot.take_fetched(&walker, fetched_place, entry->ref, &entry->hint, &chain);
+                   snapshot.take_fetched(&walker, fetched_places, entry->ref, &entry->hint, &chain);
     if (!is_here && !snapshot.take(&walker, entry->ref, &entry->hint, &chain)) return false;
     switch (interner.intern(chain, epoch, &stack)) {
       case Interned::kKnown:
@@ -183,7 +175,7 @@ void Sampler::State::name(ThreadEntry* entry) noexcept {
 }
 
 void Sampler::State::write(ThreadEntry* entry, uint8_t flags) noexcept {
-  if (!entry->has_frames) return;
+  if (!entry->has_frames || entry->sampled_ns == now_ns) return;
   name(entry);
   int64_t since = entry->sampled_ns != 0 ? entry->sampled_ns : last_pass_ns;
   Sample record = {};
@@ -208,7 +200,7 @@ void Sampler::State::sort(const ThreadList& list) noexcept {
       counts.torn++;
       continue;
     }
-    if (is_resting(entry)) {
+    if (entry->has_rested()) {
       write(entry, kFlagNotRead);
       continue;
     }
@@ -226,14 +218,15 @@ void Sampler::State::sort(const ThreadList& list) noexcept {
 // wait for nearly all of the time that they do not hold it: one that did so every time is asked
 // only now and then. (One that does so half of the time is hardly ever met so often in a row, and
 // is asked each time: to hold each answer would count its waits too long.) And as long as others
-// wait for the lock and it changes hands, its holder runs.
+// wait for the lock and it changes hands, its holder runs. Where nobody does, its CPU time tells
+// for half the cost whether it ran all the while.
 void Sampler::State::tell_state(ThreadEntry* entry, bool is_frozen, bool contended) noexcept {
   bool is_steady = entry->lock_waits >= kSteadyWaits && passes - entry->state_pass < kHeldPasses;
   if (is_frozen && is_steady) {
     entry->state = ThreadState::kGilWait;
     return;
   }
-  if (!is_frozen && contended) {
+  if (!is_frozen && (contended || entry->has_run(now_ns))) {
     entry->state = ThreadState::kRunning;
     return;
   }
@@ -252,20 +245,33 @@ bool Sampler::State::read_all_frozen(const ThreadList& list) noexcept {
   do {
     StackWalker::Want wants[StackWalker::kMaxFetched];
     uint32_t count = std::min(frozens - from, StackWalker::kMaxFetched);
+    bool with_moving = from + count == frozens && fits_moving(count);
+    uint32_t first = with_moving ? StackSnapshot::kFetches : 0;
+    uint32_t end = first + count;
     for (uint32_t i = 0; i < count; i++) {
-      wants[i] = {frozen[from + i]->ref, &frozen[from + i]->hint};
+      wants[first + i] = {frozen[from + i]->ref, &frozen[from + i]->hint};
     }
-    count = add_moving(wants, count);
-    if (count == 0) return false;
+    if (with_moving) {
+      // Twice, before and after all others, so that some time lies in between.
+      fetched_places = {0, end};
+      snapshot.want_all(moving[0]->ref, &moving[0]->hint, wants);
+      snapshot.want_all(moving[0]->ref, &moving[0]->hint, wants + end);
+      end += StackSnapshot::kFetches;
+    }
+    bool is_needed = end != 0 || (list.is_guess && movings != 0);
+    if (!is_needed) return false;
     StackWalker::More codes;
     interner.ask_codes(&codes);
-    count = walker.fetch(wants, count, &codes, &after);
+    codes.behind = first + count;
+    uint32_t fetched = walker.fetch(wants, end, &codes, &after);
     interner.hear_codes(codes, epoch);
-    if (fetched_place + StackSnapshot::kFetches > count) fetched_moving = nullptr;
-    count = std::min(count, frozens - from);
+    list_changed = list.is_guess && from == 0 && !walker.as_guessed();
+    if (list_changed) return false;
+    fetched_moving = with_moving && fetched == end ? moving[0] : nullptr;
+    count = std::min(fetched - first, count);
     for (uint32_t i = 0; i < count; i++) {
       ThreadEntry* entry = frozen[from + i];
-      if (read_frozen(i, entry)) {
+      if (read_frozen(first + i, entry)) {
         frozen[kept++] = entry;
       } else {
         moving[movings++] = entry;
@@ -280,16 +286,11 @@ bool Sampler::State::read_all_frozen(const ThreadList& list) noexcept {
   return list.gil == after;
 }
 
-// If there is room, the thread that holds the lock is fetched together with the frozen ones.
-uint32_t Sampler::State::add_moving(StackWalker::Want* wants, uint32_t count) noexcept {
-  fetched_moving = nullptr;
-  bool fits = movings == 1 && moving[0]->state == ThreadState::kRunning &&
-              count + StackSnapshot::kFetches <= StackWalker::kMaxFetched;
-  if (!fits) return count;
-  fetched_moving = moving[0];
-  fetched_place = count;
-  snapshot.want_all(moving[0]->ref, &moving[0]->hint, wants + count);
-  return count + StackSnapshot::kFetches;
+// Whether the thread that holds the lock can be fetched together with these many frozen ones.
+bool Sampler::State::fits_moving(uint32_t others) const noexcept {
+  return movings == 1 && moving[0]->state == ThreadState::kRunning &&
+         moving[0]->hint.strays <= StackSnapshot::kMaxStrays &&
+         others + 2 * StackSnapshot::kFetches <= StackWalker::kMaxFetched;
 }
 
 void Sampler::State::pass() noexcept {
@@ -297,11 +298,21 @@ void Sampler::State::pass() noexcept {
   counts.passes++;
   epoch++;
   now_ns = clock_ns(CLOCK_MONOTONIC);
-  ThreadList list = walker.threads(refs, ThreadTable::kMaxThreads);
-  counts.torn += list.total - list.count;
+  ThreadList guess;
+  bool as_guessed = walker.guess(refs, ThreadTable::kMaxThreads, &guess) && read(guess);
+  if (!as_guessed) read(walker.threads(refs, ThreadTable::kMaxThreads));
+  threads.sweep(passes);
+  last_pass_ns = now_ns;
+}
+
+// False: the threads were guessed wrongly, and nothing was read.
+bool Sampler::State::read(const ThreadList& list) noexcept {
   sort(list);
   fetched_moving = nullptr;
+  list_changed = false;
   bool held = read_all_frozen(list);
+  if (list_changed) return false;
+  counts.torn += list.total - list.count;
   // The moving one that was fetched first, before its copy is overwritten.
   for (uint32_t i = 0; i < movings; i++) {
     if (i > 0) epoch++;
@@ -323,8 +334,7 @@ void Sampler::State::pass() noexcept {
       counts.torn++;
     }
   }
-  threads.sweep(passes);
-  last_pass_ns = now_ns;
+  return true;
 }
 
 Sampler::~Sampler() { delete state_; }

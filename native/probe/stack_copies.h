@@ -9,6 +9,7 @@ constexpr uint32_t kMaxThreadBytes = 1024;
 constexpr uint32_t kMaxFrameBytes = 128;
 constexpr uint32_t kCframeBytes = 16;
 constexpr uint32_t kMaxGilBytes = 128;
+constexpr uint32_t kListedBytes = 16;
 
 // What one walk asked for in advance. Its parts lie one behind the other in `bytes`.
 struct StackWalker::Fetched {
@@ -57,7 +58,8 @@ struct StackWalker::Copies {
   Stray stray[kMaxNodes];
   Fetched fetched[kMaxFetched];
   unsigned char known[kMaxKnown][kMaxThreadBytes];
-  unsigned char own[kMaxFetched * kMaxFetchBytes + kMaxMoreBytes + kMaxGilBytes];
+  unsigned char
+      own[kMaxGuessed * kListedBytes + kMaxFetched * kMaxFetchBytes + kMaxMoreBytes + kMaxGilBytes];
 };
 
 }  // namespace pilotlight

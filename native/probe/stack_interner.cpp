@@ -165,7 +165,7 @@ void StackInterner::ask_codes(StackWalker::More* more) noexcept {
     __builtin_prefetch(&tables_->codes[slot_of(asked_.code[i], kCodes)]);
   }
   *more = {};
-  if (asked_.bytes <= StackWalker::kMaxMoreBytes) *more = {asked_.span, asked_.spans, nullptr};
+  if (asked_.bytes <= StackWalker::kMaxMoreBytes) *more = {asked_.span, asked_.spans, 0, nullptr};
 }
 
 void StackInterner::hear_codes(const StackWalker::More& more, uint64_t epoch) noexcept {

@@ -14,7 +14,8 @@
 // be in all of them, the frames must twice be read in the short time between the call of the lower
 // function and its next call, with the thread deeper than that before, between and after: a whole
 // round of the program's loop between two reads that are some hundred nanoseconds apart. Two such
-// system calls have to agree, so the odds multiply.
+// groups of reads have to agree, so the odds multiply. Both may be in one system call if others are
+// read in between: a loop with the rhythm of the reads does not keep it over them.
 //
 // Where the frames are not all known beforehand (a deep stack, a new one) the walk reads on by
 // itself; such a walk counts for less, and six of them have to agree.
@@ -114,11 +115,12 @@ void StackSnapshot::add_fetched(StackWalker* walker, uint32_t place, WalkHint* h
   points_ += points;
 }
 
-bool StackSnapshot::take_fetched(StackWalker* walker, uint32_t place, const ThreadRef& thread,
+bool StackSnapshot::take_fetched(StackWalker* walker, const Places& places, const ThreadRef& thread,
                                  WalkHint* hint, Chain* out) noexcept {
   points_ = 0;
   has_walk_ = false;
-  add_fetched(walker, place, hint, out);
+  add_fetched(walker, places.first, hint, out);
+  add_fetched(walker, places.second, hint, out);
   return confirm(walker, thread, hint, out);
 }
 

@@ -19,14 +19,23 @@ class StackSnapshot {
  public:
   // Places of a fetch: frames with the leaf before them, the same again, and a leaf.
   static constexpr uint32_t kFetches = 3;
+  // With more frames outside of the data stack than this, others might find no room beside them.
+  static constexpr uint32_t kMaxStrays = 32;
+  static_assert(2 * StackWalker::kMaxGuessed + 2 * (2 * (kMaxStrays + 4) + 4) +
+                    WalkHint::kMaxStrays + 5 <=
+                ProcessMemory::kMaxSpans);
+  // Where in a fetch what want_all() asked for begins: it has to be asked for twice.
+  struct Places {
+    uint32_t first, second;
+  };
 
   // Asks for what take_fetched() needs. `hint` has to live as long as the fetch's copies are used.
   void want_all(const ThreadRef& thread, WalkHint* hint, StackWalker::Want* wants) noexcept;
 
-  // The stack that all walks have in common; what want_all() asked for was fetched already, from
-  // `place` on. False: torn, there is none.
-  bool take_fetched(StackWalker* walker, uint32_t place, const ThreadRef& thread, WalkHint* hint,
-                    Chain* out) noexcept;
+  // The stack that all walks have in common; what want_all() asked for was fetched already.
+  // False: torn, there is none.
+  bool take_fetched(StackWalker* walker, const Places& places, const ThreadRef& thread,
+                    WalkHint* hint, Chain* out) noexcept;
 
   // The same, fetched here.
   bool take(StackWalker* walker, const ThreadRef& thread, WalkHint* hint, Chain* out) noexcept;

@@ -26,6 +26,7 @@ bool StackWalker::open(const ProcessMemory& memory, const PythonInfo& python) no
   if (python.version >> 24 != 3 || minor < 10 || minor > 14) return false;
   python_ = python;
   memory_ = memory;
+  if (memory.is_own()) static_.find(python.runtime);
   for (uint32_t i = 0; i < kPythonOffsets; i++) {
     if (i == kCodeTypeLow || i == kCodeTypeHigh) continue;
     if (python.offsets[i] > kMaxInterpreterOffset) return false;
@@ -91,21 +92,32 @@ uint32_t StackWalker::fetch(const Want* wants, uint32_t count, More* more, Gil* 
   unsigned char* end = copies_->own;
   uint32_t used = 0;
   uint32_t fetched = 0;
-  for (; fetched < count && fetched < kMaxFetched; fetched++) {
-    if (used + 5 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) break;
-    Fetched* to = &copies_->fetched[fetched];
-    to->own = end;
-    used += span_fetch(wants[fetched], to, spans + used);
-    end += to->total;
+  auto add_walks = [&](uint32_t until) noexcept {
+    for (; fetched < until; fetched++) {
+      if (used + 5 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) return;
+      Fetched* to = &copies_->fetched[fetched];
+      to->own = end;
+      used += span_fetch(wants[fetched], to, spans + used);
+      end += to->total;
+    }
+  };
+  unsigned char* list_own = end;
+  if (guessed_) {
+    used = span_list(end, spans);
+    end += knowns_ * kListedBytes;
   }
+  count = std::min(count, kMaxFetched);
+  add_walks(std::min(more->behind, count));
   bool has_more = used + more->count + 1 <= ProcessMemory::kMaxSpans;
   unsigned char* more_own = end;
   for (uint32_t i = 0; has_more && i < more->count; i++) {
     spans[used++] = {more->spans[i].address, end, more->spans[i].bytes};
     end += more->spans[i].bytes;
   }
+  add_walks(count);
   spans[used++] = {gil_address_, end, gil_bytes_};
   *after = {};
+  as_guessed_ = false;
   more->bytes = nullptr;
   const unsigned char* seen = memory_.view(spans, used, copies_->own);
   if (seen != nullptr) {
@@ -115,8 +127,11 @@ uint32_t StackWalker::fetch(const Want* wants, uint32_t count, More* more, Gil* 
     }
     if (has_more) more->bytes = place_of(more_own);
     *after = gil_in(place_of(end));
+    as_guessed_ = guessed_ && is_listed(place_of(list_own));
+    guessed_ = false;
     return fetched;
   }
+  guessed_ = false;
   for (uint32_t i = 0; i < fetched; i++) fetch_alone(wants[i], &copies_->fetched[i]);
   return fetched;
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "probe/process_memory.h"
+#include "probe/static_memory.h"
 #include "ring/layout.h"
 
 namespace pilotlight {
@@ -62,6 +63,7 @@ struct ThreadList {
   uint32_t total = 0;  // with those for which there was no room
   Gil gil = {};        // the first interpreter's, as it was before any thread was read
   bool has_gil = false;
+  bool is_guess = false;  // see StackWalker::guess()
 };
 
 // What the last walk of a thread read, so that the next can ask for it in one system call.
@@ -91,9 +93,16 @@ class StackWalker {
   // All threads of all interpreters, at most `capacity`.
   ThreadList threads(ThreadRef* out, uint32_t capacity) noexcept;
 
+  // The threads as they were last listed, without a system call. The next fetch looks whether that
+  // still holds; before as_guessed() says so nothing that it brought may be believed. False: it has
+  // changed already, or cannot be told so.
+  static constexpr uint32_t kMaxGuessed = 16;
+  bool guess(ThreadRef* out, uint32_t capacity, ThreadList* list) noexcept;
+  bool as_guessed() const noexcept { return as_guessed_; }
+
   // Copies for some walks at once what their hints say, one after the other in one system call,
-  // then what else is wanted, and then the lock. Returns for how many of the walks there was room.
-  static constexpr uint32_t kMaxFetched = 8;
+  // what else is wanted, and at the end the lock. Returns for how many of the walks there was room.
+  static constexpr uint32_t kMaxFetched = 14;
   static constexpr uint32_t kMaxMoreBytes = 16 * 1024;
   struct Want {
     ThreadRef thread;
@@ -102,6 +111,7 @@ class StackWalker {
   struct More {
     const Span* spans = nullptr;  // each behind the one before, at most kMaxMoreBytes
     uint32_t count = 0;
+    uint32_t behind = 0;                   // how many of the walks
     const unsigned char* bytes = nullptr;  // where they are until the next fetch; null: not read
   };
   uint32_t fetch(const Want* wants, uint32_t count, More* more, Gil* after) noexcept;
@@ -131,6 +141,9 @@ class StackWalker {
   bool follow(uint64_t frame, Chain* chain) noexcept;
   uint32_t tid_of(const unsigned char* thread) const noexcept;
   void remember(const Chain& chain, WalkHint* hint) const noexcept;
+  void keep_list(const ThreadRef* threads, uint32_t count) noexcept;
+  uint32_t span_list(unsigned char* to, Span* spans) const noexcept;
+  bool is_listed(const unsigned char* bytes) const noexcept;
   bool threads_as_before(ThreadRef* out, uint32_t capacity, ThreadList* list) noexcept;
   bool list_interpreter(uint64_t interpreter, ThreadRef* out, uint32_t capacity, ThreadList* list,
                         uint64_t* next) noexcept;
@@ -142,10 +155,14 @@ class StackWalker {
   uint32_t frame_bytes_ = 0;
   uint32_t gil_bytes_ = 0;
   bool late_ = false;
+  bool guessed_ = false;
+  bool as_guessed_ = false;
   uint64_t interpreter_ = 0;        // the only one at the last listing
   uint64_t gil_address_ = 0;        // its lock
   uint64_t known_[kMaxKnown] = {};  // its threads in order
+  uint32_t known_tid_[kMaxKnown] = {};
   uint32_t knowns_ = 0;
+  StaticMemory static_;  // of the runtime: in this process it may be read without a system call
   Copies* copies_ = nullptr;
 };
 

@@ -35,6 +35,57 @@ bool StackWalker::read_gil(uint64_t address, Gil* gil) const noexcept {
   return true;
 }
 
+void StackWalker::keep_list(const ThreadRef* threads, uint32_t count) noexcept {
+  for (uint32_t i = 0; i < count; i++) {
+    known_[i] = threads[i].address;
+    known_tid_[i] = threads[i].tid;
+  }
+  knowns_ = count;
+}
+
+bool StackWalker::guess(ThreadRef* out, uint32_t capacity, ThreadList* list) noexcept {
+  guessed_ = false;
+  if (knowns_ == 0 || knowns_ > std::min(kMaxGuessed, capacity) || at(kThreadNativeId) == 0) {
+    return false;
+  }
+  uint64_t heads[] = {
+      python_.runtime + at(kRuntimeInterpretersHead), interpreter_ + at(kInterpreterNext),
+      interpreter_ + at(kInterpreterThreadsHead), interpreter_ + at(kInterpreterGil)};
+  uint64_t wanted[] = {interpreter_, 0, known_[0], gil_address_};
+  uint32_t count = at(kInterpreterGil) != 0 ? 4 : 3;
+  if (!static_.has(gil_address_, gil_bytes_)) return false;
+  // The lock first: what is read after it can be shown to be no newer than its next change.
+  list->gil = {static_.load(gil_address_ + at(kGilHolder)),
+               static_.load(gil_address_ + at(kGilSwitches))};
+  for (uint32_t i = 0; i < count; i++) {
+    if (!static_.has(heads[i], 8) || static_.load(heads[i]) != wanted[i]) return false;
+  }
+  for (uint32_t i = 0; i < knowns_; i++) {
+    out[i] = {known_[i], gil_address_, known_tid_[i], nullptr};
+  }
+  list->count = list->total = knowns_;
+  list->has_gil = list->is_guess = guessed_ = true;
+  return true;
+}
+
+// Of each thread that was guessed its link to the next and its number.
+uint32_t StackWalker::span_list(unsigned char* to, Span* spans) const noexcept {
+  for (uint32_t i = 0; i < knowns_; i++, to += kListedBytes) {
+    spans[2 * i] = {known_[i] + at(kThreadNext), to, 8};
+    spans[2 * i + 1] = {known_[i] + at(kThreadNativeId), to + 8, 8};
+  }
+  return 2 * knowns_;
+}
+
+bool StackWalker::is_listed(const unsigned char* bytes) const noexcept {
+  for (uint32_t i = 0; i < knowns_; i++) {
+    uint64_t next = value_at<uint64_t>(bytes, i * kListedBytes);
+    uint64_t tid = value_at<uint64_t>(bytes, i * kListedBytes + 8);
+    if (next != (i + 1 < knowns_ ? known_[i + 1] : 0) || tid != known_tid_[i]) return false;
+  }
+  return true;
+}
+
 // The list as it was last time, read again in one system call. False: it has changed since.
 bool StackWalker::threads_as_before(ThreadRef* out, uint32_t capacity, ThreadList* list) noexcept {
   if (knowns_ == 0 || knowns_ > capacity) return false;
@@ -65,6 +116,7 @@ bool StackWalker::threads_as_before(ThreadRef* out, uint32_t capacity, ThreadLis
     if (link != (i + 1 < knowns_ ? known_[i + 1] : 0)) return false;
     out[i] = {known_[i], gil, tid_of(copy), copy};
   }
+  keep_list(out, knowns_);
   list->count = list->total = knowns_;
   list->gil = gil_in(gil_bytes);
   list->has_gil = true;
@@ -105,8 +157,7 @@ ThreadList StackWalker::threads(ThreadRef* out, uint32_t capacity) noexcept {
     if (!list_interpreter(interpreter, out, capacity, &list, &interpreter)) return list;
   }
   if (interpreters == 1 && list.has_gil && list.count == list.total && list.count <= kMaxKnown) {
-    for (uint32_t i = 0; i < list.count; i++) known_[i] = out[i].address;
-    knowns_ = list.count;
+    keep_list(out, list.count);
   }
   return list;
 }

@@ -4,6 +4,31 @@
 #include <new>
 
 namespace pilotlight {
+namespace {
+
+// Of the time: the clocks are not read at the same moment, and interrupts take some too.
+constexpr double kRanRatio = 0.97;
+
+}  // namespace
+
+bool ThreadEntry::has_rested() noexcept {
+  // One that ran or waited for the lock a moment ago has surely run since: not worth a system call.
+  bool may_rest = state == ThreadState::kWaiting || state == ThreadState::kDisk;
+  uint64_t now_cpu_ns = may_rest ? thread_cpu_ns(ref.tid) : 0;
+  bool rested = has_stack && now_cpu_ns != 0 && now_cpu_ns == cpu_ns;
+  cpu_ns = now_cpu_ns;
+  return rested;
+}
+
+bool ThreadEntry::has_run(int64_t now_ns) noexcept {
+  uint64_t now_cpu_ns = thread_cpu_ns(ref.tid);
+  bool ran = ran_cpu_ns != 0 && now_cpu_ns > ran_cpu_ns &&
+             static_cast<double>(now_cpu_ns - ran_cpu_ns) >=
+                 static_cast<double>(now_ns - ran_at_ns) * kRanRatio;
+  ran_cpu_ns = now_cpu_ns;
+  ran_at_ns = now_ns;
+  return ran;
+}
 
 ThreadTable::~ThreadTable() {
   for (uint32_t i = 0; i < used_; i++) entries()[i].file.close();

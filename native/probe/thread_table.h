@@ -11,9 +11,11 @@ namespace pilotlight {
 struct ThreadEntry {
   ThreadRef ref = {};
   uint64_t seen_pass = 0;
-  uint64_t cpu_ns = 0;     // before its stack was last read; 0: not known
-  int64_t sampled_ns = 0;  // when its last sample was written; 0: never
-  int64_t named_ns = 0;    // when its name was last looked at; 0: never
+  uint64_t cpu_ns = 0;      // before its stack was last read; 0: not known
+  int64_t sampled_ns = 0;   // when its last sample was written; 0: never
+  int64_t named_ns = 0;     // when its name was last looked at; 0: never
+  uint64_t ran_cpu_ns = 0;  // its CPU time when has_run() was last asked, and when that was
+  int64_t ran_at_ns = 0;
   uint32_t name = 0;
   uint32_t stack = 0;       // of the last sample
   uint8_t flags = 0;        // of the last sample
@@ -24,6 +26,11 @@ struct ThreadEntry {
   uint32_t lock_waits = 0;  // how often in a row the answer was that it waits for the lock
   ThreadStateFile file;
   WalkHint hint = {};
+
+  // Its CPU time has not moved since before its stack was last read.
+  bool has_rested() noexcept;
+  // It had the CPU all the time since this was last asked.
+  bool has_run(int64_t now_ns) noexcept;
 };
 
 class ThreadTable {
