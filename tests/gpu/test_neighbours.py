@@ -150,8 +150,10 @@ library.pilotlight_provider_api.restype = ctypes.c_void_p
 tier = ctypes.c_uint32.from_address(
     ctypes.c_uint64.from_address(library.pilotlight_provider_api(1) + 32).value
 )
-tier.value = 4
-until(lambda: not work())
+def is_off():
+    tier.value = 4  # again and again: the agent's own word may come in between
+    return not work()
+until(is_off)
 print(work())
 """
 
