@@ -101,18 +101,44 @@ PyObject* call_around(PyObject* self, PyObject* const* args, size_t count, PyObj
   return result;
 }
 
-// record_function.__enter__ and __exit__: the framework's own labels are told as phases already.
+// Labels that the framework gives to what is told as phases already.
+bool is_frameworks_own(PyObject* label) noexcept {
+  std::string_view text = utf8_of(label);
+  return text.substr(0, 10) == "Optimizer." || text.substr(0, 21) == "enumerate(DataLoader)" ||
+         text == "DistributedDataParallel.forward";
+}
+
+// record_function.__init__(self, name, ...); nullptr where the name is not where it belongs.
+PyObject* label_of(PyObject* const* args, size_t count, PyObject* names) noexcept {
+  Py_ssize_t positional = PyVectorcall_NARGS(count);
+  PyObject* label = positional > 1 ? args[1] : nullptr;
+  Py_ssize_t named = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
+  for (Py_ssize_t i = 0; i < named; i++) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(names, i), name_text) == 0) label = args[positional + i];
+  }
+  return label != nullptr && PyUnicode_Check(label) ? label : nullptr;
+}
+
+PILOTLIGHT_COLD bool tell_label(Wrapped* wrapped) noexcept {
+  PyObject* told = PyObject_CallNoArgs(wrapped->before);
+  Py_XDECREF(told);
+  return told != nullptr || swallow(wrapped);
+}
+
+PILOTLIGHT_HOT PyObject* call_label(PyObject* self, PyObject* const* args, size_t count,
+                                    PyObject* names) {
+  Wrapped* wrapped = as_wrapped(self);
+  PyObject* label = label_of(args, count, names);
+  bool is_new = label == nullptr || !is_frameworks_own(label);
+  if (is_new && !tell_label(wrapped)) return nullptr;
+  return PyObject_Vectorcall(wrapped->function, args, count, names);
+}
+
 PILOTLIGHT_HOT uint32_t annotation_name(PyObject* annotation) noexcept {
   if (!Probe::get().collecting()) return 0;
   PyObject* name = PyObject_GetAttr(annotation, name_text);
   uint32_t id = 0;
-  if (name != nullptr && PyUnicode_Check(name)) {
-    std::string_view text = utf8_of(name);
-    bool is_own = text.substr(0, 10) == "Optimizer." ||
-                  text.substr(0, 21) == "enumerate(DataLoader)" ||
-                  text == "DistributedDataParallel.forward";
-    if (!is_own) id = name_id(name);
-  }
+  if (name != nullptr && PyUnicode_Check(name) && !is_frameworks_own(name)) id = name_id(name);
   if (name == nullptr) PyErr_Clear();
   Py_XDECREF(name);
   return id;
@@ -175,6 +201,13 @@ PyObject* py_around_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (wrapped == nullptr) return nullptr;
   wrapped->before = keep(args[2]);
   wrapped->after = keep(args[3]);
+  return made(wrapped);
+}
+
+PyObject* py_label_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!checked(args, count, 3, "label_call(function, fault, on_label)")) return nullptr;
+  Wrapped* wrapped = new_wrapped(args[0], args[1], call_label);
+  if (wrapped != nullptr) wrapped->before = keep(args[2]);
   return made(wrapped);
 }
 
@@ -317,6 +350,9 @@ PyMethodDef methods[] = {
     {"call_under_way", py_call_under_way, METH_NOARGS,
      "Function, arguments and named arguments of this thread's outermost function_call or "
      "method_call, or None."},
+    {"label_call", fast(py_label_call), METH_FASTCALL,
+     "label_call(function, fault, on_label): on_label() when one is made that is not the "
+     "framework's own."},
     {"enter_call", fast(py_plain_call<call_enter>), METH_FASTCALL,
      "enter_call(function, fault): for an __enter__ whose object has a name."},
     {"exit_call", fast(py_plain_call<call_exit>), METH_FASTCALL,

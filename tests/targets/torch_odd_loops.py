@@ -51,6 +51,22 @@ def annotated() -> None:
 
 
 @loop
+def annotated_late() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, optimizer, 4)
+    with torch.autograd.profiler.record_function(name="by keyword"):
+        train(model, optimizer, 1)
+
+    @torch.profiler.record_function("decorated")
+    def step() -> None:
+        train(model, optimizer, 1)
+
+    step()
+    step()
+
+
+@loop
 def saved() -> None:
     model = network()
     with tempfile.TemporaryDirectory() as folder:

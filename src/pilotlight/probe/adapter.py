@@ -46,6 +46,13 @@ class Adapter:
         self._patches.append((owner, attribute, original, wrapped))
         return True
 
+    def give_back(self, owner: Any, attribute: str) -> None:
+        """Takes one patch back for good, if it is still as we left it."""
+        for patch in [p for p in self._patches if p[0] is owner and p[1] == attribute]:
+            self._patches.remove(patch)
+            if _own(owner, attribute) is patch[3]:
+                setattr(owner, attribute, patch[2])
+
     def when_removed(self, call: Callable[[], object]) -> None:
         """For hooks that are no patches."""
         self._removers.append(call)

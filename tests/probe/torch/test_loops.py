@@ -215,6 +215,8 @@ def test_the_backward_of_wrapped_branching_and_raising_modules(
 
 def test_record_function_is_a_range(loops: Callable[[str], Loop]) -> None:
     assert loops("annotated").ranges == {"mine": 3}
+    # However late the first comes, and however it is written; the optimizer's own are none.
+    assert loops("annotated_late").ranges == {"by keyword": 1, "decorated": 2}
 
 
 def test_saving_and_loading_is_a_phase(loops: Callable[[str], Loop]) -> None:

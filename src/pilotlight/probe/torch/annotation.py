@@ -1,4 +1,8 @@
-"""torch.profiler.record_function ranges."""
+"""torch.profiler.record_function ranges.
+
+The framework labels parts of every step by itself, which are told as phases already. So only the
+names of new labels are looked at, until the program makes one of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +16,24 @@ if TYPE_CHECKING:
 
 
 def install(adapter: Adapter, torch: Any) -> None:
-    annotation = torch.autograd.profiler.record_function
-    enter, leave = vars(annotation)["__enter__"], vars(annotation)["__exit__"]
+    label = torch.autograd.profiler.record_function
 
-    adapter.replace(annotation, "__enter__", lambda call: _probe.enter_call(call, adapter.fault))
-    adapter.replace(annotation, "__exit__", lambda call: _probe.exit_call(call, adapter.fault))
-    ours = vars(annotation)["__enter__"], vars(annotation)["__exit__"]
+    def listen() -> None:
+        adapter.give_back(label, "__init__")
+        adapter.replace(label, "__enter__", lambda call: _probe.enter_call(call, adapter.fault))
+        adapter.replace(label, "__exit__", lambda call: _probe.exit_call(call, adapter.fault))
+
+    adapter.replace(
+        label, "__init__", lambda call: _probe.label_call(call, adapter.fault, listen)
+    )
 
     # TorchScript compiles the class from its source and needs plain functions for that.
     def before(*_: Any, **__: Any) -> bool:
-        annotation.__enter__, annotation.__exit__ = enter, leave
+        adapter.take_out()
         return True
 
     def after(_: bool, __: Any) -> None:
-        if not adapter.is_off:
-            annotation.__enter__, annotation.__exit__ = ours
+        adapter.put_back()
 
     adapter.replace(
         torch.jit._script,
