@@ -24,38 +24,41 @@ PyObject* name_text = nullptr;
 PILOTLIGHT_HOT PyObject* call_phase(PyObject* self, PyObject* const* args, size_t count,
                                     PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
-  bool entered = enter_phase(wrapped->phase);
+  ThreadPhases& mine = thread_phases();
+  bool entered = enter_phase(mine, wrapped->phase);
   PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
-  if (entered) leave_phase(wrapped->phase);
+  if (entered) leave_phase(current(mine), wrapped->phase);
   return result;
 }
 
 PILOTLIGHT_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, size_t count,
                                        PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
-  bool entered = enter_phase(Phase::kBackward);
-  backward_begins();
+  ThreadPhases& mine = thread_phases();
+  bool entered = enter_phase(mine, Phase::kBackward);
+  backward_begins(mine);
   PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
   backward_ends();
-  if (entered) leave_phase(Phase::kBackward);
+  if (entered) leave_phase(current(mine), Phase::kBackward);
   return result;
 }
 
 PILOTLIGHT_HOT PyObject* call_optimizer(PyObject* self, PyObject* const* args, size_t count,
                                         PyObject* names) {
   PyObject* optimizer = PyVectorcall_NARGS(count) > 0 ? args[0] : nullptr;
-  bool begun = optimizer != nullptr && optimizer_begins(optimizer);
+  ThreadPhases& mine = thread_phases();
+  bool begun = optimizer != nullptr && optimizer_begins(mine, optimizer);
   PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
-  if (begun) optimizer_ends(optimizer, result != nullptr);
+  if (begun) optimizer_ends(current(mine), optimizer, result != nullptr);
   return result;
 }
 
 PyObject* call_step(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
   step_call_begins();
-  thread_phases().step_calls++;
-  PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
   ThreadPhases& mine = thread_phases();
-  if (mine.step_calls > 0) mine.step_calls--;
+  mine.step_calls++;
+  PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
+  if (current(mine).step_calls > 0) mine.step_calls--;
   return result;
 }
 
@@ -71,12 +74,11 @@ PyObject* call_range(PyObject* self, PyObject* const* args, size_t count, PyObje
 PyObject* call_timed(PyObject* function, const void* key, PyObject* const* args, size_t count,
                      PyObject* names) {
   function_called(key);
-  ThreadPhases& before = thread_phases();
-  // Functions that it calls while it is traced are part of it.
-  if (before.step_calls++ == 0) before.call = {function, args, count, names};
-  PyObject* result = PyObject_Vectorcall(function, args, count, names);
   ThreadPhases& mine = thread_phases();
-  if (mine.step_calls > 0 && --mine.step_calls == 0) mine.call = {};
+  // Functions that it calls while it is traced are part of it.
+  if (mine.step_calls++ == 0) mine.call = {function, args, count, names};
+  PyObject* result = PyObject_Vectorcall(function, args, count, names);
+  if (current(mine).step_calls > 0 && --mine.step_calls == 0) mine.call = {};
   return result;
 }
 
@@ -250,14 +252,14 @@ PyObject* py_enter_phase(PyObject*, PyObject* phase) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no such phase");
     return nullptr;
   }
-  return PyBool_FromLong(enter_phase(static_cast<Phase>(number)));
+  return PyBool_FromLong(enter_phase(thread_phases(), static_cast<Phase>(number)));
 }
 
 PyObject* py_leave_phase(PyObject*, PyObject* phase) {
   long number = PyLong_AsLong(phase);
   if (number == -1 && PyErr_Occurred()) return nullptr;
   if (number >= 0 && number < static_cast<long>(Phase::kCount)) {
-    leave_phase(static_cast<Phase>(number));
+    leave_phase(thread_phases(), static_cast<Phase>(number));
   }
   Py_RETURN_NONE;
 }

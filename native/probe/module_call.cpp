@@ -111,43 +111,41 @@ bool tell_output(Wrapped* wrapped, uint32_t depth, PyObject* module, PyObject* r
 }
 
 // The call with everything that is told of it in a step that is chosen for that.
-PyObject* call_told(Wrapped* wrapped, PyObject* const* args, size_t count, PyObject* names,
-                    bool is_outermost) noexcept {
+PyObject* call_told(Wrapped* wrapped, ThreadPhases& mine, PyObject* const* args, size_t count,
+                    PyObject* names, bool is_outermost) noexcept {
   uint32_t name = module_name(wrapped, args[0], is_outermost);
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kModule));
   module_choice.calls++;
-  thread_phases().modules++;
+  mine.modules++;
   PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
-  ThreadPhases& after = thread_phases();
-  if (after.modules > 0) after.modules--;
+  if (current(mine).modules > 0) mine.modules--;
   if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kModule));
-  if (after.outputs && (result != nullptr || is_outermost) &&
-      !tell_output(wrapped, after.modules, args[0], result)) {
+  if (mine.outputs && (result != nullptr || is_outermost) &&
+      !tell_output(wrapped, mine.modules, args[0], result)) {
     Py_CLEAR(result);
   }
   return result;
 }
 
-PILOTLIGHT_HOT PyObject* call_outermost(Wrapped* wrapped, PyObject* const* args, size_t count,
-                                        PyObject* names) noexcept {
+PILOTLIGHT_HOT PyObject* call_outermost(Wrapped* wrapped, ThreadPhases& mine, PyObject* const* args,
+                                        size_t count, PyObject* names) noexcept {
   ModuleChoice& chosen = chosen_modules();
   if (++chosen.outermost == kCallsOfAStep) choose_spans();
-  ThreadPhases& mine = thread_phases();
   mine.spans = chosen.spans;
   mine.outputs = chosen.spans && chosen.outputs;
   chosen.outputs_seen = chosen.outputs_seen || mine.outputs;
   if (!is_training()) outermost_module(wrapped, args[0]);
-  bool entered = enter_phase(Phase::kForward);
+  bool entered = enter_phase(mine, Phase::kForward);
   PyObject* result;
   if (mine.spans) {
-    result = call_told(wrapped, args, count, names, true);
+    result = call_told(wrapped, mine, args, count, names, true);
   } else {
     mine.modules = 1;
     result = PyObject_Vectorcall(wrapped->function, args, count, names);
-    thread_phases().modules = 0;
+    current(mine).modules = 0;
   }
-  if (entered) leave_phase(Phase::kForward);
+  if (entered) leave_phase(mine, Phase::kForward);
   return result;
 }
 
@@ -158,9 +156,9 @@ PILOTLIGHT_HOT PyObject* call_module(PyObject* self, PyObject* const* args, size
   if (PyVectorcall_NARGS(count) != 0) {
     // Modules that run again inside a backward belong to it.
     if (mine.modules == 0) {
-      if (!backward_under_way()) return call_outermost(wrapped, args, count, names);
+      if (!backward_under_way()) return call_outermost(wrapped, mine, args, count, names);
     } else if (mine.modules < kModuleDepth && mine.spans) {
-      return call_told(wrapped, args, count, names, false);
+      return call_told(wrapped, mine, args, count, names, false);
     }
   }
   return PyObject_Vectorcall(wrapped->function, args, count, names);

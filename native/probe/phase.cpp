@@ -56,13 +56,20 @@ PILOTLIGHT_COLD void begin_run(uint32_t run) noexcept {
 }
 
 PILOTLIGHT_COLD void begin_thread(ThreadPhases* thread, uint32_t run) noexcept {
-  (new (thread) ThreadPhases{})->run = run;
+  new (thread) ThreadPhases{};
+  thread->run = run;
+  thread->ring = Probe::attached_place();
 }
 
 inline ProcessPhases& process_phases() noexcept {
   uint32_t run = Probe::get().run_number();
   if (__builtin_expect(process.run != run, 0)) begin_run(run);
   return process;
+}
+
+inline RingWriter* ring_of(const ThreadPhases& mine) noexcept {
+  RingWriter* ring = *mine.ring;
+  return __builtin_expect(ring != nullptr, 1) ? ring : attach_by_python_name();
 }
 
 PILOTLIGHT_COLD uint32_t new_name(Phase phase) noexcept {
@@ -98,15 +105,14 @@ void drop_top(ThreadPhases& mine) noexcept {
   mine.mask &= ~(1u << static_cast<uint32_t>(mine.open[mine.depth]));
 }
 
-PILOTLIGHT_COLD void begin_first_step() noexcept {
-  ThreadPhases& mine = thread_phases();
+PILOTLIGHT_COLD void begin_first_step(ThreadPhases& mine) noexcept {
   if (mine.first_ticks != 0) return;
-  RingWriter* ring = python_ring();
+  RingWriter* ring = ring_of(mine);
   if (ring != nullptr) mine.first_ticks = ticks_of(ring->clock());
 }
 
-inline void first_step() noexcept {
-  if (!process_phases().has_step) begin_first_step();
+inline void first_step(ThreadPhases& mine) noexcept {
+  if (!process_phases().has_step) begin_first_step(mine);
 }
 
 PILOTLIGHT_COLD void end_first_step() noexcept {
@@ -207,20 +213,23 @@ PILOTLIGHT_HOT __attribute__((noinline)) void write_span_at(RingWriter* ring, Re
   ring->write_at(type, name, header, ticks);
 }
 
+PILOTLIGHT_HOT ThreadPhases& current(ThreadPhases& mine) noexcept {
+  uint32_t run = Probe::get().run_number();
+  if (__builtin_expect(mine.run != run, 0)) begin_thread(&mine, run);
+  return mine;
+}
+
 // Not inlined, and its address hidden: the compiler would look for it anew at every use.
 PILOTLIGHT_HOT __attribute__((noinline)) ThreadPhases& thread_phases() noexcept {
   auto* thread = reinterpret_cast<ThreadPhases*>(&thread_storage);
   __asm__("" : "+r"(thread));
-  uint32_t run = Probe::get().run_number();
-  if (__builtin_expect(thread->run != run, 0)) begin_thread(thread, run);
-  return *thread;
+  return current(*thread);
 }
 
-PILOTLIGHT_HOT bool enter_phase(Phase phase) noexcept {
-  ThreadPhases& mine = thread_phases();
-  RingWriter* ring = python_ring();
+PILOTLIGHT_HOT bool enter_phase(ThreadPhases& mine, Phase phase) noexcept {
+  RingWriter* ring = ring_of(mine);
   if (ring == nullptr) return false;
-  if (phase == Phase::kData) first_step();
+  if (phase == Phase::kData) first_step(mine);
   if (mine.has(phase) || mine.depth == ThreadPhases::kMost) return false;
   uint64_t ticks = ticks_of(ring->clock());
   if (phase == Phase::kData) mine.data_ticks = ticks;
@@ -233,10 +242,9 @@ PILOTLIGHT_HOT bool enter_phase(Phase phase) noexcept {
   return true;
 }
 
-PILOTLIGHT_HOT void leave_phase(Phase phase) noexcept {
-  ThreadPhases& mine = thread_phases();
+PILOTLIGHT_HOT void leave_phase(ThreadPhases& mine, Phase phase) noexcept {
   if (!mine.has(phase)) return;
-  RingWriter* ring = python_ring();
+  RingWriter* ring = ring_of(mine);
   if (ring == nullptr) return;
   uint64_t ticks = ticks_of(ring->clock());
   interrupt(mine, ring, ticks);
@@ -266,7 +274,7 @@ void module_called(const void* module, bool may_train) noexcept {
     case Rhythm::Call::kOther:
       return;
     case Rhythm::Call::kFirst:
-      return first_step();
+      return first_step(mine);
     case Rhythm::Call::kHeldAndBeat:
       if (mine.infers) return write_held(process.times.other);
       [[fallthrough]];
@@ -290,7 +298,7 @@ void function_called(const void* function) noexcept {
     case Rhythm::Call::kOther:
       return;
     case Rhythm::Call::kFirst:
-      return first_step();
+      return first_step(mine);
     case Rhythm::Call::kHeldAndBeat:
       if (!mine.rhythm_is_sure && process.holder == &mine) process.held.clear();
       mine.rhythm_is_sure = true;
@@ -306,10 +314,10 @@ void step_call_begins() noexcept {
   if (!process_phases().is_training && thread_phases().step_calls == 0) automatic_step();
 }
 
-PILOTLIGHT_HOT void backward_begins() noexcept {
+PILOTLIGHT_HOT void backward_begins(ThreadPhases& mine) noexcept {
   begin_training();
   process.backwards++;
-  first_step();
+  first_step(mine);
 }
 
 PILOTLIGHT_HOT void backward_ends() noexcept {
@@ -318,24 +326,23 @@ PILOTLIGHT_HOT void backward_ends() noexcept {
 
 PILOTLIGHT_HOT bool backward_under_way() noexcept { return process_phases().backwards > 0; }
 
-PILOTLIGHT_HOT bool optimizer_begins(const void* optimizer) noexcept {
-  ThreadPhases& mine = thread_phases();
+PILOTLIGHT_HOT bool optimizer_begins(ThreadPhases& mine, const void* optimizer) noexcept {
   begin_training();
   process.optimizer_calls++;
   for (uint32_t i = 0; i < mine.optimizers; i++) {
     if (mine.optimizer[i] == optimizer) return false;
   }
   if (mine.optimizers == ThreadPhases::kMostOptimizers) return false;
-  first_step();
-  if (mine.optimizers == 0) enter_phase(Phase::kOptimizer);
+  first_step(mine);
+  if (mine.optimizers == 0) enter_phase(mine, Phase::kOptimizer);
   mine.optimizer[mine.optimizers++] = optimizer;
   return true;
 }
 
-PILOTLIGHT_HOT void optimizer_ends(const void* optimizer, bool has_stepped) noexcept {
-  ThreadPhases& mine = thread_phases();
+PILOTLIGHT_HOT void optimizer_ends(ThreadPhases& mine, const void* optimizer,
+                                   bool has_stepped) noexcept {
   if (mine.optimizers > 0) mine.optimizers--;
-  if (mine.optimizers == 0) leave_phase(Phase::kOptimizer);
+  if (mine.optimizers == 0) leave_phase(mine, Phase::kOptimizer);
   if (has_stepped) round_called(optimizer);
 }
 

@@ -46,6 +46,7 @@ struct ThreadPhases {
 
   uint32_t run = 0;  // of the probe; a forked child begins anew
   uint32_t depth = 0;
+  RingWriter* const* ring = nullptr;  // Probe::attached_place()
   Phase open[kMost] = {};
   bool written[kMost] = {};
   uint32_t mask = 0;
@@ -70,15 +71,18 @@ struct ThreadPhases {
   bool has(Phase phase) const noexcept { return (mask >> static_cast<uint32_t>(phase) & 1) != 0; }
 };
 
+// To find a thread's costs as much as a record: once a call, then handed on.
 ThreadPhases& thread_phases() noexcept;
+// The same after something of the program's has run: it may have forked, and this be the child.
+ThreadPhases& current(ThreadPhases& mine) noexcept;
 
 // A begin or an end.
 void write_span_at(RingWriter* ring, RecordType type, uint32_t name, uint8_t kind,
                    uint64_t ticks) noexcept;
 
 // False if the phase goes on already: then there is nothing to leave.
-bool enter_phase(Phase phase) noexcept;
-void leave_phase(Phase phase) noexcept;
+bool enter_phase(ThreadPhases& mine, Phase phase) noexcept;
+void leave_phase(ThreadPhases& mine, Phase phase) noexcept;
 
 // Steps that nobody called pilotlight.step() for. Nothing happens once somebody has.
 void automatic_step() noexcept;
@@ -91,12 +95,12 @@ void module_called(const void* module, bool may_train) noexcept;
 bool is_training() noexcept;
 void function_called(const void* function) noexcept;
 void step_call_begins() noexcept;
-void backward_begins() noexcept;
+void backward_begins(ThreadPhases& mine) noexcept;
 void backward_ends() noexcept;
 bool backward_under_way() noexcept;
 // False inside a step of the same optimizer: then there is nothing to end.
-bool optimizer_begins(const void* optimizer) noexcept;
-void optimizer_ends(const void* optimizer, bool has_stepped) noexcept;
+bool optimizer_begins(ThreadPhases& mine, const void* optimizer) noexcept;
+void optimizer_ends(ThreadPhases& mine, const void* optimizer, bool has_stepped) noexcept;
 // A gradient scaler found no use for the gradients: the step is over all the same.
 void optimizer_skipped(const void* optimizer) noexcept;
 uint64_t optimizer_calls() noexcept;

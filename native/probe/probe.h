@@ -58,8 +58,9 @@ class Probe {
     RingWriter* ring = thread_ring;
     return __builtin_expect(ring != nullptr, 1) ? ring : attach({});
   }
-  // The same, or nullptr if it has none yet.
+  // The same, or nullptr if it has none yet; and where that stands for as long as the thread is.
   static RingWriter* attached() noexcept { return thread_ring; }
+  static RingWriter* const* attached_place() noexcept { return &thread_ring; }
   // Takes a ring for the calling thread under a better name than the kernel knows.
   RingWriter* attach(std::string_view thread_name) noexcept;
 
