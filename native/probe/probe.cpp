@@ -213,6 +213,9 @@ void Probe::loop() noexcept {
     if (!sampling_ && nominal_period_ns_ != 0) segment_.turn_off(Off::kSampling, sampler_.why());
   }
   int64_t now = clock_ns(CLOCK_MONOTONIC);
+  cpu_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  reported_ = sampler_.counts();
+  asked_named_ = 0;
   random_ = static_cast<uint32_t>(now) | 1;
   next_pass_ns_ = now + period_ns_.load(std::memory_order_relaxed);
   last_second_ns_ = now;

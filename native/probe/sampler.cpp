@@ -342,7 +342,9 @@ Sampler::~Sampler() { delete state_; }
 bool Sampler::open(const PythonInfo& python, const CopyWindow* window, Definitions* definitions,
                    RingWriter* ring) noexcept {
   if (python.version == 0) return false;
-  if (state_ == nullptr) state_ = new (std::nothrow) State;
+  // Anew in a forked child: ids, times and threads in it are the parent's.
+  delete state_;
+  state_ = new (std::nothrow) State;
   if (state_ == nullptr) {
     refusal = "not enough memory for the stack sampler";
     return false;

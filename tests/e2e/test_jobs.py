@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from tests.e2e.conftest import Job
+
+from pilotlight.export.folded import write_folded
 
 PYTHON = sys.executable
 RunJob = Callable[..., Job]
@@ -208,6 +211,37 @@ def test_a_fork_in_a_threaded_process_gives_a_recorded_child(job: RunJob, progra
     assert {f"child {i}" for i in range(20)} <= set(done.names("spans"))
 
 
+def test_a_forked_child_has_stacks_of_its_own(job: RunJob, program: Program) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "import os, time\n"
+            "def spin(seconds):\n"
+            "    end = time.monotonic() + seconds\n"
+            "    while time.monotonic() < end: sum(range(1000))\n"
+            "def before(depth):\n"
+            "    return before(depth - 1) if depth else spin(0.3)\n"
+            "def middle(): spin(0.6)\n"
+            "def child(): middle()\n"
+            "def main():\n"
+            "    for depth in range(4): before(depth)\n"
+            "    spin(0.2)\n"
+            "    pid = os.fork()\n"
+            "    if pid: return os.waitpid(pid, 0)\n"
+            "    child()\n"
+            "main()\n"
+        ),
+    )
+    assert done.code == 0, done.err
+    recording, folded = done.recording, io.BytesIO()
+    write_folded(recording, folded)
+    forked = f"pid {done.processes[1]['pid']};MainThread;"
+    lines = [line.rsplit(" ", 1) for line in folded.getvalue().decode().splitlines()]
+    times = {stack: int(us) for stack, us in lines if stack.startswith(forked)}
+    assert times[f"{forked}<module>;main;child;middle;spin"] > 0.9 * sum(times.values())
+    assert recording.warnings == []
+
+
 def test_a_process_that_ends_at_once_is_seen(job: RunJob) -> None:
     done = job(PYTHON, "-c", "import os; os._exit(3)")
     assert done.code == 3
@@ -271,7 +305,7 @@ def test_more_threads_than_rings_are_counted_not_lost_in_silence(
         PYTHON,
         program(
             "import gc, threading, pilotlight\n"
-            "gc.disable()  # a collection in a thread without a ring would be two records more\n"
+            "gc.disable()  # a collection in a thread without a ring is two more records\n"
             "barrier = threading.Barrier(100)\n"
             "def one():\n"
             "    barrier.wait()\n"
