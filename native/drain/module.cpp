@@ -356,7 +356,12 @@ NB_MODULE(_drain, m) {
       .def("resume", &PyReader::resume)
       .def("read", &PyReader::read)
       .def("fill", [](PyReader& r) { return r.reader().fill(); })
-      .def("finish", [](PyReader& r, int64_t time_ns) { r.reader().finish(time_ns); })
+      .def(
+          "finish",
+          [](PyReader& r, int64_t time_ns, bool has_exited) {
+            r.reader().finish(time_ns, has_exited);
+          },
+          nb::arg("time_ns"), nb::arg("has_exited") = false)
       .def("take", &PyReader::take)
       .def("new_chunk", &PyReader::new_chunk)
       .def("take_windows", &PyReader::take_windows)

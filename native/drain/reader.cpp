@@ -101,7 +101,7 @@ double Reader::fill() const noexcept {
   return static_cast<double>(most) / static_cast<double>(view_.header().ring_bytes);
 }
 
-void Reader::finish(int64_t time_ns) {
+void Reader::finish(int64_t time_ns, bool has_exited) {
   if (finished_) return;
   finished_ = true;
   read();
@@ -111,7 +111,9 @@ void Reader::finish(int64_t time_ns) {
     }
   }
   sum_rows();
-  if (!exited_) rows_.marks.push_back({0, 0, time_ns, 0, kMarkDied});
+  if (!exited_) {
+    rows_.marks.push_back({0, 0, time_ns, 0, has_exited ? kMarkExit : kMarkDied});
+  }
 }
 
 Rows Reader::take() {

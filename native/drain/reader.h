@@ -117,7 +117,8 @@ class Reader {
 
   uint64_t read();
   double fill() const noexcept;
-  void finish(int64_t time_ns);
+  // The process has ended: what it left open is closed. `has_exited`: of its own will.
+  void finish(int64_t time_ns, bool has_exited = false);
 
   // Moves out the rows since the last take; what was read up to here is what commit() frees.
   Rows take();

@@ -39,8 +39,8 @@ class Reader:
     def fill(self) -> float:
         """How full the fullest ring is, 0 to 1, counting what is read but not yet committed."""
 
-    def finish(self, time_ns: int) -> None:
-        """The process is gone: closes what is open, adds a `died` mark unless it said exit."""
+    def finish(self, time_ns: int, has_exited: bool = False) -> None:
+        """The process is gone: closes what is open, adds a mark of its end unless it left one."""
 
     def take(self) -> Tables:
         """The detail rows since the last take, with the definitions that this chunk lacks."""

@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.conftest import Job
 
 from pilotlight.export.folded import write_folded
+from pilotlight.report.report import report_of
 
 PYTHON = sys.executable
 RunJob = Callable[..., Job]
@@ -246,6 +247,49 @@ def test_a_process_that_ends_at_once_is_seen(job: RunJob) -> None:
     done = job(PYTHON, "-c", "import os; os._exit(3)")
     assert done.code == 3
     assert len(done.processes) == 1
+
+
+def test_how_each_process_ended_is_told(job: RunJob, program: Program) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "import os, signal, time\n"
+            "def child(end):\n"
+            "    pid = os.fork()\n"
+            "    if pid: return pid\n"
+            "    time.sleep(0.3)\n"
+            "    end()\n"
+            "ends = [lambda: os._exit(9), lambda: os.kill(os.getpid(), signal.SIGKILL)]\n"
+            "pids = [child(end) for end in ends]\n"
+            "time.sleep(0.6)  # the agent sees them before they are waited for\n"
+            "for pid in pids: os.waitpid(pid, 0)\n"
+            "raise ValueError\n"
+        ),
+    )
+    report = report_of(done.recording)
+    found = [(one.how, one.exit_code, one.exception) for one in report.processes]
+    assert found == [("exit", 1, "ValueError"), ("exit", 9, ""), ("died", -9, "")]
+    parent, *children = report.processes
+    assert all(one.duration_ns < parent.duration_ns - 200_000_000 for one in children)
+
+
+def test_an_exception_that_somebody_caught_is_not_what_ended_the_program(
+    job: RunJob, program: Program
+) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "import sys, code\n"
+            "shell = code.InteractiveInterpreter()\n"
+            "sys.stderr = open('/dev/null', 'w')\n"
+            "shell.runcode('1 / 0')\n"
+            "assert sys.last_type is ZeroDivisionError\n"
+            "sys.exit(4)\n"
+        ),
+    )
+    assert [(one.exit_code, one.exception) for one in report_of(done.recording).processes] == [
+        (4, "")
+    ]
 
 
 def test_exec_with_environment_goes_on_as_a_new_process(job: RunJob, program: Program) -> None:

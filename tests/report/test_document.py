@@ -12,6 +12,8 @@ from pilotlight.report.report import report_of
 KEYS = {
     *("report_version", "headline", "job", "node", "state", "command", "exit_code", "signal"),
     *("created_ns", "duration_ns", "processes", "steps", "functions_of_threads", "functions"),
+    "functions_found",
+    "functions_ns",
     "functions_without",
     *("phases", "frameworks"),
     *(

@@ -6,6 +6,7 @@ import pytest
 from example import Process, write_chunk, write_example, write_head
 
 from pilotlight.recording.manifest import AgentFacts, Lost
+from pilotlight.recording.processes import ProcessEnd, ProcessStart, append_event
 from pilotlight.recording.recording import Recording
 from pilotlight.report.headline import headline
 from pilotlight.report.report import Report, report_of
@@ -166,16 +167,54 @@ def test_the_headline_without_steps_tells_the_busiest_function(tmp_path: Path) -
 
 
 def test_the_headline_of_nothing_says_what_to_do(tmp_path: Path) -> None:
-    write_head(tmp_path, ranks=0)
-    assert "pilotlight run" in headline(report_of(Recording.open(tmp_path)))
+    write_head(tmp_path / "none", ranks=0)
+    assert "pilotlight doctor" in headline(report_of(Recording.open(tmp_path / "none")))
+    write_head(tmp_path / "short")
+    assert "sampled in 90.0 s" in headline(report_of(Recording.open(tmp_path / "short")))
 
 
 def test_the_headline_says_that_a_rank_died(tmp_path: Path) -> None:
     assert "Rank 0 died." in headline(report(tmp_path, Process(0), ended="died"))
 
 
+def ended(folder: Path, *ends: tuple[int | None, str, int | None]) -> Report:
+    """Processes by rank, how they ended and their exit code."""
+    write_head(folder, ranks=0, exit_code=1)
+    for number, (rank, how, code) in enumerate(ends):
+        identity = {"job": "example", "rank": rank}
+        append_event(folder, ProcessStart(number, 100 + number, 5, "", 1, 2, (1, 0), identity))
+        append_event(folder, ProcessEnd(number, how, 90 * S, exit_code=code))
+    return report_of(Recording.open(folder))
+
+
+def test_the_headline_names_those_that_died_and_their_signal(tmp_path: Path) -> None:
+    found = headline(
+        ended(tmp_path, (0, "died", -9), (1, "died", -15), (2, "died", -9), (3, "died", None))
+    )
+    assert "Rank 0, rank 2 died of SIGKILL. Rank 1 died of SIGTERM. Rank 3 died. The" in found
+
+
+def test_the_headline_leaves_out_how_a_pool_ends_its_workers(tmp_path: Path) -> None:
+    found = ended(tmp_path, (None, "exit", 1), (None, "died", -15), (None, "exit", 9))
+    assert headline(found).endswith("a second or more? The command ended with exit code 1.")
+
+
+def test_a_function_has_its_part_of_all_time_however_many_there_are(tmp_path: Path) -> None:
+    process = Process(0)
+    process.add("threads", 100, process.name("MainThread"))
+    for number in range(500):
+        stack = process.stack("main", f"one of many {number}")
+        process.add("samples", 100, stack, 1, 0, number * MS, 10 * MS)
+    found = report(tmp_path, process)
+    assert (found.functions_found, found.functions_ns) == (501, 5 * S)
+    assert len(found.functions) < 500
+    (main,) = [one for one in found.functions if one.function == "main"]
+    assert main.total_ns == found.functions_ns
+    assert headline(found).startswith("0.200 % of the time")
+
+
 def test_the_headline_says_that_the_command_failed(tmp_path: Path) -> None:
     write_head(tmp_path / "failed", exit_code=1)
     write_head(tmp_path / "killed", exit_code=None, signal=9)
     assert "exit code 1." in headline(report_of(Recording.open(tmp_path / "failed")))
-    assert "by signal 9." in headline(report_of(Recording.open(tmp_path / "killed")))
+    assert "by SIGKILL." in headline(report_of(Recording.open(tmp_path / "killed")))

@@ -68,7 +68,8 @@ def test_numbers_keep_their_width_on_a_narrow_terminal(tmp_path: Path) -> None:
 def test_an_empty_recording_says_so(tmp_path: Path) -> None:
     write_head(tmp_path, ranks=0)
     text = shown(tmp_path, 80)
-    assert text.startswith("Nothing was sampled")
+    assert text.startswith("No Python with pilotlight installed ran")
+    assert "Processes" not in text
     assert "nothing: no record was lost" in text
     assert "not measured" in text
 

@@ -17,7 +17,7 @@ from pilotlight.agent import hello
 from pilotlight.agent.governor import Pace
 from pilotlight.agent.hello import Control, Reason, Refused
 from pilotlight.agent.job import Job
-from pilotlight.agent.pidfd import maps_file, open_process
+from pilotlight.agent.pidfd import exit_code, maps_file, open_peer, open_process
 from pilotlight.agent.process import Identity, Process, started
 from pilotlight.agent.sockets import peer_of
 from pilotlight.errors import PilotlightError
@@ -198,7 +198,9 @@ class Probes:
         positions = job.positions.get(look.segment_id)
         if positions is not None and not (isinstance(positions, dict) and reader.resume(positions)):
             self.problems["positions in a journal make no sense: some records may be missing"] += 1
-        pidfd = open_process(peer.pid, look.start_time)
+        pidfd = open_peer(connection)
+        if pidfd is None:
+            pidfd = open_process(peer.pid, look.start_time)
         process = Process(reader, index, identity.facts, connection, pidfd, peer.pid, now_ns)
         inode = os.fstat(descriptors[0]).st_ino
         look.close()
@@ -259,7 +261,8 @@ class Probes:
     def _died(self, process: Process) -> None:
         assert process.pidfd is not None
         self._unregister(process.pidfd)
-        process.finish("died", time.monotonic_ns())
+        code = exit_code(process.pidfd, process.pid, process.reader.start_time)
+        process.finish("died", time.monotonic_ns(), code)
 
     def _refuse(self, connection: socket.socket, refusal: Refused) -> None:
         self.refused[f"{refusal.reason.name.lower()}: {refusal}"] += 1

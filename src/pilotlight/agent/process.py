@@ -52,9 +52,11 @@ class Process:
         self.since_ns = now_ns
         self.hung_up_ns: int | None = None
         self.how_ended: str | None = None
+        self.ended_ns: int | None = None
         self.functions: Functions | None = None
         self.before = Rates(now_ns, {})
         self.polled_ns = now_ns
+        self.exit_code: int | None = None
         self.said_exit = False
         self.read = 0
         self._fill = 0.0
@@ -115,12 +117,19 @@ class Process:
         self._elapsed_ns = elapsed_ns
         return poll_interval_ns(self._growth, elapsed_ns, pace)
 
-    def finish(self, how: str, now_ns: int) -> None:
-        """The process is gone or has left: takes what is still in its rings."""
+    def finish(self, how: str, now_ns: int, exit_code: int | None = None) -> None:
+        """The process is gone or has left: takes what is still in its rings.
+
+        `exit_code` is the negative number of the signal that ended it, as in `subprocess`.
+        """
         if self.how_ended is None:
-            self.how_ended = how
+            # Who calls os._exit leaves without a word to the probe, but did not die.
+            has_exited = exit_code is not None and exit_code >= 0
+            self.how_ended = "exit" if has_exited else how
+            self.ended_ns = now_ns
+            self.exit_code = exit_code
             self.read += self.reader.read()
-            self.reader.finish(now_ns)
+            self.reader.finish(now_ns, has_exited)
             self._has_rows = True
 
     def take(self, now_ns: int) -> Taken:
@@ -161,11 +170,15 @@ class Process:
         return self._base_period_ns
 
     def end(self, now_ns: int) -> ProcessEnd:
-        how = "exit" if self.said_exit and self.how_ended == "died" else self.how_ended or "gone"
+        how = self.how_ended or "gone"
+        if how == "died" and self.said_exit and self.exit_code is None:
+            how = "exit"
         return ProcessEnd(
             process=self.index,
             how=how,
-            time_ns=now_ns,
+            # When it is written down is later, as a rule by the wait for the next commit.
+            time_ns=now_ns if self.ended_ns is None else self.ended_ns,
+            exit_code=self.exit_code,
             rings_quarantined=self.reader.losses()["quarantined"],
             read=self.read,
             dropped=self.dropped,

@@ -152,8 +152,16 @@ def _leave_with_multiprocessing() -> None:
 def _at_exit() -> None:
     from pilotlight import _probe
 
-    uncaught = getattr(sys, "last_type", None)
-    _probe.stop(getattr(uncaught, "__name__", None))
+    _probe.stop(_uncaught())
+
+
+def _uncaught() -> "str | None":
+    """The exception that ends the program. Test runners and shells leave there what they caught."""
+    trace = getattr(sys, "last_traceback", None)
+    # One that nobody caught begins in the main module, or in what runs a module as such.
+    if trace and trace.tb_frame.f_globals.get("__name__") not in ("__main__", "runpy"):
+        return None
+    return getattr(getattr(sys, "last_type", None), "__name__", None)
 
 
 def _period_ns() -> int:

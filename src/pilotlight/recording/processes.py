@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pilotlight.errors import FormatError
-from pilotlight.recording.fields import parse_object, take, take_or
+from pilotlight.recording.fields import parse_object, take, take_optional, take_or
 from pilotlight.recording.source import open_source
 
 PROCESSES_FILE: Final = "processes.jsonl"
@@ -35,11 +35,12 @@ class ProcessStart:
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """`how` is one of ENDS."""
+    """`how` is one of ENDS; `exit_code` is the negative number of a signal, None if not known."""
 
     process: int
     how: str
     time_ns: int
+    exit_code: int | None = None
     rings_quarantined: int = 0
     read: int = 0
     dropped: int = 0
@@ -125,6 +126,7 @@ def _event(content: Mapping[str, object]) -> ProcessStart | ProcessEnd:
             process=process,
             how=how,
             time_ns=take(content, "time_ns", int),
+            exit_code=take_optional(content, "exit_code", int),
             rings_quarantined=take_or(content, "rings_quarantined", 0),
             read=take_or(content, "read", 0),
             dropped=take_or(content, "dropped", 0),

@@ -36,6 +36,8 @@ def document_of(report: Report) -> dict[str, Any]:
         "frameworks": asdict(report.frameworks),
         "functions_of_threads": list(report.functions_of_threads),
         "functions_without": [report.label(process) for process in report.functions_without],
+        "functions_found": report.functions_found,
+        "functions_ns": report.functions_ns,
         "functions": [asdict(function) for function in report.functions],
         "threads": [asdict(thread) for thread in report.threads],
         "ranges": [asdict(times) for times in report.ranges],

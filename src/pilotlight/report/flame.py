@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,7 +139,7 @@ def _thread_numbers(
 def function_times(
     flame: Flame, threads: frozenset[str], without: frozenset[int] = frozenset()
 ) -> tuple[FunctionTime, ...]:
-    """The functions with the most time in threads of these names, of their own and in all."""
+    """The functions in threads of these names, those with the most time of their own first."""
     size = len(flame.functions)
     entry_function = flame.function_of[flame.entry_node]
     numbers = [number for number, name in enumerate(flame.threads) if name in threads]
@@ -153,9 +154,7 @@ def function_times(
     node_total = flame.total_ns(flame.self_ns(chosen_entries))
     outermost = _outermost(flame)
     total_ns = np.bincount(flame.function_of[outermost], node_total[outermost], size)
-    by_self = np.argsort(self_ns, kind="stable")[::-1][:FUNCTIONS_LISTED].tolist()
-    by_total = np.argsort(total_ns, kind="stable")[::-1][:FUNCTIONS_LISTED].tolist()
-    chosen = [number for number in dict.fromkeys(by_self + by_total) if total_ns[number] > 0]
+    by_self = np.argsort(self_ns, kind="stable")[::-1].tolist()
     return tuple(
         FunctionTime(
             function=flame.functions[number].name,
@@ -165,8 +164,16 @@ def function_times(
             running_ns=int(running_ns[number]),
             samples=int(samples[number]),
         )
-        for number in chosen
+        for number in by_self
+        if total_ns[number] > 0
     )
+
+
+def most_telling(functions: Sequence[FunctionTime]) -> tuple[FunctionTime, ...]:
+    """Of all functions those with the most time, of their own and in all."""
+    by_self = sorted(functions, key=lambda one: -one.self_ns)[:FUNCTIONS_LISTED]
+    by_total = sorted(functions, key=lambda one: -one.total_ns)[:FUNCTIONS_LISTED]
+    return tuple(dict.fromkeys(by_self + by_total))
 
 
 def _outermost(flame: Flame) -> Array:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Sequence
+
 from pilotlight.recording.recording import MAIN_THREAD
 from pilotlight.report import units
-from pilotlight.report.report import Report
+from pilotlight.report.report import ProcessFacts, Report
 from pilotlight.report.steps import Outlier, ProcessSteps
 
 SLOW_RANK_RATIO = 1.05
@@ -60,13 +63,15 @@ def _outlier(report: Report, steps: ProcessSteps, outlier: Outlier) -> str:
 
 
 def _without_steps(report: Report) -> str:
+    if not report.processes:
+        return "No Python with pilotlight installed ran: `pilotlight doctor` says what is missing."
     if not report.functions:
         return (
-            "Nothing was sampled and no step was marked: was the job started with "
-            "`pilotlight run`, and did it run for a second or more?"
+            f"Nothing was sampled in {units.duration(report.duration_ns)} and no step was marked: "
+            "did it run Python code for a second or more?"
         )
     most = max(report.functions, key=lambda function: function.self_ns)
-    whole_ns = sum(function.self_ns for function in report.functions)
+    whole_ns = report.functions_ns
     name = units.printable(most.function)
     has_main = any(thread.is_main for thread in report.threads)
     is_others = has_main and MAIN_THREAD not in report.functions_of_threads
@@ -78,15 +83,9 @@ def _without_steps(report: Report) -> str:
 
 
 def _ends(report: Report) -> list[str]:
-    dead = [facts for facts in report.processes if facts.how == "died"]
-    texts = []
-    if dead:
-        names = ", ".join(facts.label for facts in dead[:4])
-        more = f" and {len(dead) - 4} more" if len(dead) > 4 else ""
-        text = f"{names}{more} died."
-        texts.append(text[0].upper() + text[1:])
+    texts = [] if _died_alone(report) else _deaths(report.processes)
     if report.manifest.signal is not None:
-        texts.append(f"The command was ended by signal {report.manifest.signal}.")
+        texts.append(f"The command was ended by {units.signal_name(report.manifest.signal)}.")
     elif report.manifest.exit_code:
         texts.append(f"The command ended with exit code {report.manifest.exit_code}.")
     if report.state == "cut":
@@ -96,3 +95,37 @@ def _ends(report: Report) -> list[str]:
     if lost:
         texts.append(f"{units.plural(lost, 'record')} lost, see below.")
     return texts
+
+
+def _died_alone(report: Report) -> bool:
+    """Whether what is said of the command says it all."""
+    return report.manifest.signal is not None and len(report.processes) == 1
+
+
+def _deaths(processes: Sequence[ProcessFacts]) -> list[str]:
+    """Who ended badly, one sentence for each way."""
+    labels: dict[str, list[str]] = {}
+    for facts in processes:
+        way = _bad_end(facts)
+        if way:
+            labels.setdefault(way, []).append(facts.label)
+    texts = []
+    for way, those in labels.items():
+        names = ", ".join(those[:4])
+        more = f" and {len(those) - 4} more" if len(those) > 4 else ""
+        text = f"{names}{more} {way}."
+        texts.append(text[0].upper() + text[1:])
+    return texts
+
+
+def _bad_end(facts: ProcessFacts) -> str:
+    if facts.exception:
+        return f"ended with {units.printable(facts.exception)}"
+    if facts.how != "died":
+        return ""
+    if facts.exit_code is None:
+        return "died"
+    # So a pool ends its workers when it is closed: nothing to tell but of a rank.
+    if -facts.exit_code == signal.SIGTERM and facts.rank is None:
+        return ""
+    return f"died of {units.signal_name(-facts.exit_code)}"

@@ -14,7 +14,7 @@ from pilotlight.recording.schema import MarkKind
 from pilotlight.report.counters import CounterValues, counter_values
 from pilotlight.report.coverage import Coverage, coverage_of
 from pilotlight.report.devices import Devices, devices_of
-from pilotlight.report.flame import Flame, FunctionTime, flame_of, function_times
+from pilotlight.report.flame import Flame, FunctionTime, flame_of, function_times, most_telling
 from pilotlight.report.frameworks import Frameworks, frameworks_of
 from pilotlight.report.garbage import GarbageTimes, garbage_times
 from pilotlight.report.gpu_work import GpuWork, gpu_work_of
@@ -26,6 +26,7 @@ from pilotlight.report.steps import ProcessSteps, StepRows, step_rows, summarize
 from pilotlight.report.threads import (
     StateTimes,
     ThreadTimes,
+    beside_children,
     process_times,
     telling_threads,
     thread_times,
@@ -37,6 +38,8 @@ from pilotlight.report.threads import (
 class ProcessFacts:
     """`how` it ended is one of exit, died, exec, gone, or running if nobody saw it end.
 
+    `exit_code` is negative for a signal, None where nobody knows it.
+
     `detail_since_start_ns`: from there on detail tells, before it only windows do. `sampled_ratio`
     is the part of its life for which its main thread has samples; None: it has none at all.
     """
@@ -46,6 +49,7 @@ class ProcessFacts:
     rank: int | None
     command: str
     how: str
+    exit_code: int | None
     exception: str
     off: str
     start_since_start_ns: int
@@ -61,6 +65,8 @@ class ProcessFacts:
 
 @dataclass(frozen=True)
 class Report:
+    """`functions` are the most telling of `functions_found`, in which `functions_ns` were spent."""
+
     manifest: Manifest
     state: str
     duration_ns: int
@@ -69,6 +75,8 @@ class Report:
     phases: tuple[PhaseTimes, ...]
     frameworks: Frameworks
     functions: tuple[FunctionTime, ...]
+    functions_found: int
+    functions_ns: int
     functions_of_threads: tuple[str, ...]
     functions_without: tuple[int, ...]
     threads: tuple[ThreadTimes, ...]
@@ -99,7 +107,8 @@ def report_of(recording: Recording) -> Report:
     steps = tuple(summarize_steps(mine, recording, coverage) for mine in rows)
     scope = telling_threads(threads, len(steps)) or frozenset(flame.threads)
     ranks = {one.start.process for one in recording.processes if one.rank is not None}
-    launchers = waiting_launchers(threads, frozenset({one.process for one in steps} | ranks))
+    workers = frozenset({one.process for one in steps} | ranks)
+    launchers = waiting_launchers(threads, workers, beside_children(recording, coverage))
     functions = function_times(flame, scope, launchers)
     ranges = range_times(recording, coverage)
     garbage = garbage_times(recording, coverage)
@@ -115,7 +124,9 @@ def report_of(recording: Recording) -> Report:
         steps=steps,
         phases=phase_times(recording, coverage, rows),
         frameworks=frameworks_of(recording),
-        functions=functions,
+        functions=most_telling(functions),
+        functions_found=len(functions),
+        functions_ns=sum(one.self_ns for one in functions),
         functions_of_threads=tuple(sorted(scope)),
         functions_without=tuple(sorted(launchers)),
         threads=threads,
@@ -146,6 +157,7 @@ def _processes(
         from_ns = min(max(int(coverage.detail_from_ns[place]), start_ns), start_ns + duration_ns)
         main = [row.times.total_ns for row in threads if row.process == index and row.is_main]
         told_ns = start_ns + duration_ns - from_ns
+        code = process.end.exit_code if process.end else None
         result.append(
             ProcessFacts(
                 process=index,
@@ -153,7 +165,9 @@ def _processes(
                 rank=process.rank,
                 command=process.command,
                 how=process.end.how if process.end else "running",
-                exception=exceptions.get(index, ""),
+                exit_code=code,
+                # A shell goes on after one, and may end well.
+                exception="" if code == 0 else exceptions.get(index, ""),
                 off=off.get(index, ""),
                 start_since_start_ns=start_ns - coverage.start_ns,
                 duration_ns=duration_ns,

@@ -55,13 +55,13 @@ def _about(report: Report) -> str:
     parts = [
         manifest.job,
         report.state,
-        units.duration(report.duration_ns),
+        units.duration(report.duration_ns) if report.processes else "",
         f"{len(report.processes)} process{'es' if len(report.processes) != 1 else ''} "
         f"on {manifest.node}",
         " ".join(manifest.command),
     ]
     if manifest.signal is not None:
-        parts.append(f"signal {manifest.signal}")
+        parts.append(units.signal_name(manifest.signal))
     elif manifest.exit_code is not None:
         parts.append(f"exit code {manifest.exit_code}")
     return "  ·  ".join(units.printable(part) for part in parts if part)
@@ -150,7 +150,7 @@ def _print_functions(report: Report, console: Console) -> None:
         return
     names = ", ".join(report.functions_of_threads[:3])
     more = "…" if len(report.functions_of_threads) > 3 else ""
-    whole_ns = sum(function.self_ns for function in report.functions) or 1
+    whole_ns = report.functions_ns or 1
     table = _table(
         f"Where the time goes ({units.printable(names)}{more})",
         *("self", "", "total", "running", "function", "file"),
@@ -170,11 +170,13 @@ def _print_functions(report: Report, console: Console) -> None:
             function.function,
             short_file(function.file),
         )
-    _print_table(console, table, len(report.functions) - min(len(by_self), _ROWS))
+    _print_table(console, table, report.functions_found - min(len(by_self), _ROWS))
     if report.functions_without:
         labels = [report.label(process) for process in report.functions_without[:3]]
         more = "…" if len(report.functions_without) > 3 else ""
-        console.print(Text(f"without {', '.join(labels)}{more}, which only waits", style="dim"))
+        waits = "waits" if len(report.functions_without) == 1 else "wait"
+        console.print(Text(f"without {', '.join(labels)}{more}, which only {waits}", style="dim"))
+        console.print()
 
 
 def short_file(file: str) -> str:
@@ -242,6 +244,8 @@ def _print_counters(report: Report, console: Console) -> None:
 
 
 def _print_processes(report: Report, console: Console) -> None:
+    if not report.processes:
+        return
     table = _table(
         "Processes", "rank", "pid", "lived", "sampled", "end", "command", wide=["command"]
     )
@@ -261,7 +265,13 @@ def _print_processes(report: Report, console: Console) -> None:
 
 def ended(facts: ProcessFacts) -> str:
     """How a process ended, with the exception that ended it and why its probe was off."""
-    text = f"{facts.how} ({facts.exception})" if facts.exception else facts.how
+    text = facts.how
+    if facts.exit_code is not None and facts.exit_code < 0:
+        text = units.signal_name(-facts.exit_code)
+    elif facts.exit_code:
+        text = f"exit {facts.exit_code}"
+    if facts.exception:
+        text += f" ({facts.exception})"
     return f"{text}, probe off: {facts.off}" if facts.off else text
 
 

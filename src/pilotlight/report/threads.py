@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from pilotlight.recording.columns import Array, group
 from pilotlight.recording.recording import MAIN_THREAD, Recording
 from pilotlight.recording.schema import State, WindowKind
-from pilotlight.report.coverage import Coverage
+from pilotlight.report.coverage import NEVER_NS, Coverage
 
 OWN_THREAD = "pilotlight"
 _WAITING_RATIO = 0.25
@@ -98,10 +99,13 @@ def telling_threads(threads: tuple[ThreadTimes, ...], ranks_with_steps: int) -> 
     return frozenset(row.name for row in rows if row.times.running_ns >= _BUSY_RATIO * most_ns)
 
 
-def waiting_launchers(threads: tuple[ThreadTimes, ...], workers: frozenset[int]) -> frozenset[int]:
+def waiting_launchers(
+    threads: tuple[ThreadTimes, ...], workers: frozenset[int], beside_children: Mapping[int, float]
+) -> frozenset[int]:
     """Processes whose main thread only waits while others work: they say nothing of the job.
 
-    `workers` are those that have a rank or steps; a rank that waits says a lot.
+    `workers` are those that have a rank or steps; a rank that waits says a lot. `beside_children`
+    is how much of the time a parent ran while its children lived: before, it had to start.
     """
     running = {
         row.process: row.times.running_ns / row.times.total_ns
@@ -110,8 +114,40 @@ def waiting_launchers(threads: tuple[ThreadTimes, ...], workers: frozenset[int])
     }
     if not workers and max(running.values(), default=0.0) <= _WAITING_RATIO:
         return frozenset()
-    waiting = {process for process, ratio in running.items() if ratio <= _LAUNCHER_RATIO}
+    waiting = {
+        process
+        for process, ratio in running.items()
+        if min(ratio, beside_children.get(process, 1.0)) <= _LAUNCHER_RATIO
+    }
     return frozenset(waiting - workers)
+
+
+def beside_children(recording: Recording, coverage: Coverage) -> dict[int, float]:
+    """Of each process with children: how much of the time its main thread ran while any lived."""
+    index_of = {one.start.pid: one.start.process for one in recording.processes}
+    bounds: dict[int, tuple[int, int]] = {}
+    for place, one in enumerate(recording.processes):
+        pid = one.start.identity.get("parent_pid")
+        parent = index_of.get(pid) if isinstance(pid, int) else None
+        if parent is None:
+            continue
+        first, last = bounds.get(parent, (NEVER_NS, 0))
+        lived = int(coverage.process_start_ns[place]), int(coverage.process_end_ns[place])
+        bounds[parent] = min(first, lived[0]), max(last, lived[1])
+    samples = recording.detail("samples")
+    result = {}
+    for parent, (first, last) in bounds.items():
+        mains = [
+            thread
+            for (process, thread), name in recording.thread_names.items()
+            if process == parent and name == MAIN_THREAD
+        ]
+        rows = (samples["process"] == parent) & np.isin(samples["thread"], mains)
+        rows &= (samples["time_ns"] >= first) & (samples["time_ns"] <= last)
+        times = StateTimes.of(samples["state"][rows], samples["weight_ns"][rows])
+        if times.total_ns:
+            result[parent] = times.running_ns / times.total_ns
+    return result
 
 
 def process_times(recording: Recording, coverage: Coverage) -> dict[int, StateTimes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import unicodedata
 
 NOT_MEASURED = "not measured"
@@ -44,6 +45,13 @@ def count(number: int) -> str:
 
 def plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def frequency(hertz: float) -> str:
