@@ -13,7 +13,8 @@ constexpr uint32_t kFrames = 1 << 14;
 constexpr uint32_t kStacks = 1 << 14;
 constexpr uint32_t kPaths = 1 << 10;
 constexpr uint32_t kProbes = 8;
-// A code object that was the same this often has its texts compared only now and then.
+// A code object that was the same this often has its texts compared only once in so many epochs:
+// all of them in the same one, so that it takes one read.
 constexpr uint32_t kYoungChecks = 32;
 constexpr uint32_t kOldPeriod = 16;
 // So often the code objects to bring along are chosen anew, so that those of yesterday go.
@@ -23,6 +24,8 @@ uint32_t slot_of(uint64_t key, uint32_t slots) noexcept {
   key *= 0x9e3779b97f4a7c15ull;
   return static_cast<uint32_t>(key >> 40) & (slots - 1);
 }
+
+uint32_t round_of(uint64_t epoch) noexcept { return static_cast<uint32_t>(epoch / kOldPeriod); }
 
 uint64_t mix(uint64_t hash, uint64_t word) noexcept {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
@@ -37,6 +40,7 @@ struct alignas(64) StackInterner::Code {
   uint64_t epoch = 0;       // when it was last looked at
   uint32_t generation = 0;  // unique among all that was learnt, so that old frames do not match
   uint32_t checks = 0;      // how often it was the same
+  uint32_t round = 0;       // of kOldPeriod epochs, in which its texts were last compared
   uint32_t function = 0;
   uint32_t file = 0;
   uint64_t text_hash = 0;
@@ -132,18 +136,19 @@ bool StackInterner::check_batch(const uint64_t* addresses, uint32_t count, uint6
         return false;
       }
     } else {
-      if (is_due(*code)) doubtful[doubts++] = code;
+      if (is_due(*code, epoch)) doubtful[doubts++] = code;
       code->checks++;
     }
     code->epoch = epoch;
+    code->round = round_of(epoch);
     if (lates_ < CodeReader::kMaxBatch) late_[lates_++] = code->address;
   }
   return check_texts(doubtful, doubts, fresh);
 }
 
 // Where no number tells a code object: whether its texts are to be compared this time.
-bool StackInterner::is_due(const Code& code) const noexcept {
-  return !has_numbers_ && (code.checks < kYoungChecks || code.checks % kOldPeriod == 0);
+bool StackInterner::is_due(const Code& code, uint64_t epoch) const noexcept {
+  return !has_numbers_ && (code.checks < kYoungChecks || code.round != round_of(epoch));
 }
 
 void StackInterner::ask_codes(StackWalker::More* more) noexcept {
@@ -176,7 +181,7 @@ void StackInterner::hear_codes(const StackWalker::More& more, uint64_t epoch) no
   }
   for (uint32_t i = 0; i < asked_.count && more.count != 0; i++) {
     Code* code = find_code(asked_.code[i]);
-    if (code == nullptr || is_due(*code)) continue;
+    if (code == nullptr || is_due(*code, epoch)) continue;
     if (reader_.identify(asked_, i, more.bytes).hash != code->identity.hash) continue;
     code->checks++;
     code->epoch = epoch;

@@ -47,7 +47,7 @@ class StackInterner {
   Code* code_at(uint64_t address) noexcept;
   bool check_codes(const Chain& chain, uint32_t nodes, uint64_t epoch, bool* fresh) noexcept;
   bool check_batch(const uint64_t* addresses, uint32_t count, uint64_t epoch, bool* fresh) noexcept;
-  bool is_due(const Code& code) const noexcept;
+  bool is_due(const Code& code, uint64_t epoch) const noexcept;
   bool check_texts(Code* const* codes, uint32_t count, bool* fresh) noexcept;
   bool learn(Code* code, const CodeIdentity& identity) noexcept;
   bool frame_of(const Node& node, Code* code, uint32_t* frame, bool* fresh) noexcept;
