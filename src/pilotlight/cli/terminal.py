@@ -20,11 +20,10 @@ class PrintableStream:
     """A stream that shows control characters instead of obeying them."""
 
     def __init__(self, stream: TextIO) -> None:
-        # Under this name rich finds where to write: its own sequences have to pass.
-        self.rich_proxied_file = stream
+        self.proxied = stream
 
     def write(self, text: str) -> int:
-        self.rich_proxied_file.write(printable(text))
+        self.proxied.write(printable(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -32,7 +31,7 @@ class PrintableStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.rich_proxied_file, name)
+        return getattr(self.proxied, name)
 
 
 @contextmanager
@@ -48,9 +47,15 @@ def printable_streams() -> Iterator[None]:
 
 def overwrite(text: str) -> None:
     """Shows the text instead of the last line of standard error."""
-    stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+    stream = _obeying(sys.stderr)
     stream.write(f"\r\x1b[K{printable(text)}")
     stream.flush()
+
+
+def _obeying(stream: TextIO) -> TextIO:
+    """Where sequences of our own have to go."""
+    proxied: TextIO = getattr(stream, "proxied", stream)
+    return proxied
 
 
 def console(*, stderr: bool = False, file_columns: int = _FILE_COLUMNS) -> Console:
@@ -74,7 +79,9 @@ def console(*, stderr: bool = False, file_columns: int = _FILE_COLUMNS) -> Conso
                 else:
                     yield Segment(printable(segment.text), segment.style)
 
-    made = PrintableConsole(stderr=stderr, markup=False, emoji=False, highlight=False)
+    # Given, not left to rich: what it draws live it would look for behind proxies of its own.
+    stream = _obeying(sys.stderr if stderr else sys.stdout)
+    made = PrintableConsole(file=stream, markup=False, emoji=False, highlight=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = file_columns
     return made
