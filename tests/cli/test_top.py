@@ -169,6 +169,16 @@ def test_every_loss_is_on_the_screen() -> None:
     assert "rows dropped" not in shown
 
 
+def test_numbers_are_whole_on_a_narrow_terminal_and_columns_without_any_are_left_out() -> None:
+    states = {"unknown": 0.0, "running": 0.5, "waiting": 0.5, "gil_wait": 0.0, "disk": 0.0}
+    one = process(rank=None, pid=1234567, steps=987654321, states=states)
+    out = StringIO()
+    Console(file=out, width=80).print(view(status(processes=[one])))
+    assert "1234567  987654321     2.00   500.0 ms  50%      7" in out.getvalue()
+    (titles,) = [line for line in out.getvalue().splitlines() if "steps/s" in line]
+    assert titles.split() == ["pid", "steps", "steps/s", *"last step run drops time in now".split()]
+
+
 def test_nothing_recorded_says_how_to_start() -> None:
     assert "pilotlight run -- python train.py" in text(status(processes=[], jobs=[]))
 

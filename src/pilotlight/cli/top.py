@@ -26,10 +26,10 @@ _REFRESH_S = 1.0
 _BAR_CELLS = 12
 _FILE_COLUMNS = 160
 _STATES = (
-    ("running", "█", "green"),
-    ("gil_wait", "▓", "yellow"),
-    ("disk", "▒", "red"),
-    ("waiting", "░", "dim"),
+    ("running", "█", "green", "running"),
+    ("gil_wait", "▓", "yellow", "waiting for the GIL"),
+    ("disk", "▒", "red", "for the disk"),
+    ("waiting", "░", "dim", "for anything else"),
 )
 
 
@@ -82,19 +82,20 @@ def _print(status: dict[str, Any]) -> None:
 
 
 def _watch(client: Client, job: str | None) -> None:
+    from rich.console import Group
     from rich.live import Live
+    from rich.text import Text
+
+    def screen() -> RenderableType:
+        status = select_job(client.ask("status", look=True), job)
+        return Group(view(status), Text("\nq ends this view, not the job", style="dim"))
 
     with (
         _single_keys(),
-        Live(
-            view(client.ask("status", look=True)),
-            screen=True,
-            auto_refresh=False,
-            console=console(),
-        ) as live,
+        Live(screen(), screen=True, auto_refresh=False, console=console()) as live,
     ):
         while not _quit_pressed(_REFRESH_S):
-            live.update(view(select_job(client.ask("status", look=True), job)), refresh=True)
+            live.update(screen(), refresh=True)
 
 
 @contextmanager
@@ -118,14 +119,26 @@ def view(status: dict[str, Any]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in _NUMBERS:
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in _TEXTS:
-        table.add_column(title, no_wrap=True, overflow="ellipsis")
     several = len(status["jobs"]) > 1
-    for process in sorted(status["processes"], key=_order):
-        table.add_row(*_cells(process, several))
+    rows = [_cells(process, several) for process in sorted(status["processes"], key=_order)]
+    shown = [
+        place
+        for place, title in enumerate(_TITLES)
+        if title not in _OPTIONAL or any(str(row[place]) for row in rows)
+    ]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place in shown:
+        title = _TITLES[place]
+        # Numbers keep their width on a narrow terminal; text gives way.
+        if title in _TEXTS:
+            table.add_column(title, no_wrap=True, overflow="ellipsis")
+        else:
+            widest = max((len(str(row[place])) for row in rows), default=0)
+            table.add_column(
+                title, justify="right", no_wrap=True, min_width=max(widest, len(title))
+            )
+    for row in rows:
+        table.add_row(*(row[place] for place in shown))
     lines = [agent_line(status["agent"]), *map(job_line, status["jobs"])]
     lines += coverage_lines(status)
     lines += [f"{session}" for session in client_lines(status["clients"])]
@@ -134,6 +147,11 @@ def view(status: dict[str, Any]) -> RenderableType:
     if not status["processes"]:
         lines.append("no process is being recorded; start one: pilotlight run -- python train.py")
     parts: list[RenderableType] = [Text("\n".join(lines)), Text(""), table]
+    if rows:
+        legend = Text("time in:", style="dim")
+        for _, sign, style, meaning in _STATES:
+            legend.append("  ").append(sign, style).append(f" {meaning}")
+        parts += [Text(""), legend]
     if "devices" in status:
         parts += devices_view(status["devices"])
     return Group(*parts)
@@ -141,6 +159,9 @@ def view(status: dict[str, Any]) -> RenderableType:
 
 _NUMBERS = ("rank", "pid", "steps", "steps/s", "last step", "run", "GIL", "disk", "drops")
 _TEXTS = ("time in", "now")
+_TITLES = (*_NUMBERS, *_TEXTS)
+# Only where some process has one.
+_OPTIONAL = ("rank", "steps/s", "last step", "GIL", "disk")
 
 
 def _order(process: dict[str, Any]) -> tuple[str, bool, int, int]:
@@ -162,7 +183,7 @@ def _cells(process: dict[str, Any], several: bool) -> list[str | Text]:
         percent(states["disk"]),
         str(process["dropped"]),
         _bar(states),
-        f"{process['job']}: {doing(process)}" if several else doing(process),
+        f"{doing(process)}  {process['job']}" if several else doing(process),
     ]
 
 
@@ -171,7 +192,7 @@ def _bar(states: dict[str, float]) -> Text:
     from rich.text import Text
 
     bar = Text()
-    for name, sign, style in _STATES:
+    for name, sign, style, _ in _STATES:
         bar.append(sign * round(states[name] * _BAR_CELLS), style)
     bar.truncate(_BAR_CELLS, pad=True)
     return bar
@@ -198,7 +219,7 @@ def agent_line(agent: dict[str, Any]) -> str:
         f"cpu {agent['cpu_ratio'] * 100:.2f}% of {agent['cpu_ceiling_ratio'] * 100:g}%",
         f"memory {megabytes(agent['own_bytes'])} of {megabytes(agent['memory_ceiling_bytes'])}",
         f"disk {megabytes(agent['disk_bytes'])} of {megabytes(agent['limit_bytes'])}",
-        f"{agent['processes']} processes",
+        processes(agent["processes"]),
     ]
     if agent["level"]:
         parts.append(f"slowed down (level {agent['level']})")
@@ -209,7 +230,7 @@ def agent_line(agent: dict[str, Any]) -> str:
 
 
 def job_line(job: dict[str, Any]) -> str:
-    text = f"job {job['job']}   {job['processes']} processes   {job['folder']}"
+    text = f"job {job['job']}   {processes(job['processes'])}   {job['folder']}"
     lost = [
         f"{job[key]} {what}"
         for key, what in (
@@ -229,6 +250,10 @@ def client_lines(clients: list[dict[str, Any]]) -> list[str]:
         for client in clients
         if client["dropped"]
     ]
+
+
+def processes(number: int) -> str:
+    return f"{number} process{'' if number == 1 else 'es'}"
 
 
 def percent(ratio: float) -> str:
