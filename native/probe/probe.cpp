@@ -22,10 +22,13 @@ constexpr int64_t kListenNs = 50'000'000;
 constexpr int64_t kMaxPeriodNs = kSecondNs;
 // At most this often the interpreter is asked for the names of new threads.
 constexpr int64_t kAskNs = kSecondNs / 10;
-// Of one core, for the probe's own thread: the default set may take a hundredth of a job, and what
-// adapters put around calls takes its part. Above it the period grows, below kCalm of it it shrinks
-// back by as much.
-constexpr double kCpuCeilingRatio = 0.004;
+// What the probe's own thread may take. The default set may cost a hundredth of a job, and what
+// adapters put around calls takes its part, so it is a share of the CPU time of the job itself; but
+// one that only waits is looked at too, and no job is worth more than a hundredth of a core. Above
+// it the period grows, below kCalm of it it shrinks back by as much.
+constexpr double kCpuOfJob = 0.003;
+constexpr double kLeastOfCore = 0.002;
+constexpr double kMostOfCore = 0.01;
 constexpr double kCalm = 0.8;
 
 uint32_t current_tid() noexcept { return static_cast<uint32_t>(syscall(SYS_gettid)); }
@@ -214,6 +217,7 @@ void Probe::loop() noexcept {
   }
   int64_t now = clock_ns(CLOCK_MONOTONIC);
   cpu_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  job_cpu_ns_ = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   reported_ = sampler_.counts();
   asked_named_ = 0;
   random_ = static_cast<uint32_t>(now) | 1;
@@ -322,7 +326,10 @@ void Probe::second(int64_t now_ns) noexcept {
   SamplerCounts counts = sampler_.counts();
   int64_t period = period_ns_.load(std::memory_order_relaxed);
   double elapsed = static_cast<double>(now_ns - last_second_ns_);
-  double share = static_cast<double>(cpu - cpu_ns_) / elapsed;
+  int64_t job_cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  double allowed = std::clamp(kCpuOfJob * static_cast<double>(job_cpu - job_cpu_ns_),
+                              kLeastOfCore * elapsed, kMostOfCore * elapsed);
+  double share = static_cast<double>(cpu - cpu_ns_) / allowed;
 
   if (sampling_ && period != 0) {
     SamplerStats stats = {};
@@ -335,10 +342,10 @@ void Probe::second(int64_t now_ns) noexcept {
     stats.period_ns = static_cast<uint64_t>(period);
     sampler_ring_.write(RecordType::kSampler, 0, stats);
 
-    if (share > kCpuCeilingRatio) {
-      double longer = static_cast<double>(period) * std::min(share / kCpuCeilingRatio, 4.0);
+    if (share > 1) {
+      double longer = static_cast<double>(period) * std::min(share, 4.0);
       period = std::min(static_cast<int64_t>(longer), kMaxPeriodNs);
-    } else if (share < kCpuCeilingRatio * kCalm && period > nominal_period_ns_) {
+    } else if (share < kCalm && period > nominal_period_ns_) {
       auto shorter = static_cast<int64_t>(static_cast<double>(period) * kCalm);
       period = std::max(shorter, nominal_period_ns_);
     }
@@ -346,6 +353,7 @@ void Probe::second(int64_t now_ns) noexcept {
   }
   reported_ = counts;
   cpu_ns_ = cpu;
+  job_cpu_ns_ = job_cpu;
   last_second_ns_ = now_ns;
   next_second_ns_ = now_ns + kSecondNs;
 }

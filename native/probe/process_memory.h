@@ -20,7 +20,7 @@ struct Span {
 
 class ProcessMemory {
  public:
-  static constexpr uint32_t kMaxSpans = 256;
+  static constexpr uint32_t kMaxSpans = 320;
 
   ProcessMemory() = default;
   // With a window: the process is this one.

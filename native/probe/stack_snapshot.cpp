@@ -120,7 +120,8 @@ bool StackSnapshot::take_fetched(StackWalker* walker, const Places& places, cons
   points_ = 0;
   has_walk_ = false;
   add_fetched(walker, places.first, hint, out);
-  add_fetched(walker, places.second, hint, out);
+  // Where the hint was wrong once it is wrong twice, and by now it is better.
+  if (points_ == kWholePoints) add_fetched(walker, places.second, hint, out);
   return confirm(walker, thread, hint, out);
 }
 

@@ -21,8 +21,9 @@ class StackSnapshot {
   static constexpr uint32_t kFetches = 3;
   // With more frames outside of the data stack than this, others might find no room beside them.
   static constexpr uint32_t kMaxStrays = 32;
-  static_assert(2 * StackWalker::kMaxGuessed + 2 * (2 * (kMaxStrays + 4) + 4) +
-                    WalkHint::kMaxStrays + 5 <=
+  static_assert(2 * StackWalker::kMaxGuessed +
+                    2 * (2 * (kMaxStrays + WalkHint::kFixedSpans) + WalkHint::kFixedSpans) +
+                    WalkHint::kMaxStrays + WalkHint::kFixedSpans + 1 <=
                 ProcessMemory::kMaxSpans);
   // Where in a fetch what want_all() asked for begins: it has to be asked for twice.
   struct Places {

@@ -14,8 +14,11 @@ constexpr uint32_t kMaxInterpreterOffset = 1 << 20;
 constexpr uint32_t kChunkHeaderBytes = 24;
 // Four frames or so more than last time: a call or two does not need another read.
 constexpr uint32_t kChunkMarginBytes = 512;
+// How fast the depth of a moment ago is forgotten, a walk: there are up to eight in a pass.
+constexpr uint64_t kForgottenBytes = 16;
 constexpr uint64_t kMaxChunkSpan = 64 << 20;
 constexpr uint32_t kMaxChunkLinks = 64;
+constexpr uint32_t kLockSpans = 1;
 
 }  // namespace
 
@@ -94,7 +97,8 @@ uint32_t StackWalker::fetch(const Want* wants, uint32_t count, More* more, Gil* 
   uint32_t fetched = 0;
   auto add_walks = [&](uint32_t until) noexcept {
     for (; fetched < until; fetched++) {
-      if (used + 5 + wants[fetched].hint->strays > ProcessMemory::kMaxSpans) return;
+      uint32_t most = WalkHint::kFixedSpans + wants[fetched].hint->strays;
+      if (used + most + kLockSpans > ProcessMemory::kMaxSpans) return;
       Fetched* to = &copies_->fetched[fetched];
       to->own = end;
       used += span_fetch(wants[fetched], to, spans + used);
@@ -155,10 +159,9 @@ bool StackWalker::first_frame(const Fetched& from, WalkHint* hint, uint64_t* fra
   late_ = true;
   unsigned char bytes[kCframeBytes];
   if (!memory_.read(cframe, bytes, kCframeBytes)) return false;
-  if (hint->cframe[0] != cframe) {
-    hint->cframe[1] = hint->cframe[0];
-    hint->cframe[0] = cframe;
-  }
+  std::copy_backward(hint->cframe, hint->cframe + WalkHint::kCframes - 1,
+                     hint->cframe + WalkHint::kCframes);
+  hint->cframe[0] = cframe;
   *frame = value_at<uint64_t>(bytes, at(kCframeCurrent));
   return true;
 }
@@ -272,12 +275,17 @@ void StackWalker::remember(const Chain& chain, WalkHint* hint) const noexcept {
     if (in_chunk && top == 0) top = address;
     if (!in_chunk && hint->strays < WalkHint::kMaxStrays) hint->stray[hint->strays++] = address;
   }
+  uint64_t before = hint->chunk_from + hint->chunk_bytes;
   hint->chunk_from = 0;
   if (top == 0 || top < base || top - base > kMaxChunkSpan) return;
   // Chunks are whole pages, so up to the end of a frame's page there is something to read.
   uint64_t end = top + frame_bytes_;
   uint64_t page_end = (end + kPage - 1) / kPage * kPage;
   end = std::min(end + kChunkMarginBytes, page_end);
+  if (base == hint->chunk_base && before - end < WalkHint::kMaxChunkBytes / 2) {
+    end = std::max(end, before - kForgottenBytes);
+  }
+  hint->chunk_base = base;
   hint->chunk_from = std::max(base, end - std::min<uint64_t>(end, WalkHint::kMaxChunkBytes));
   hint->chunk_bytes = static_cast<uint32_t>(end - hint->chunk_from);
 }

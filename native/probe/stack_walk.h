@@ -70,14 +70,20 @@ struct ThreadList {
 struct WalkHint {
   static constexpr uint32_t kMaxStrays = 48;
   static constexpr uint32_t kMaxChunkBytes = 12 * 1024;
-  // 3.11 and 3.12: where the leaf was found; the last two, since C code that calls Python (a
-  // generator, a sort) has one of its own.
-  static constexpr uint32_t kCframes = 2;
+  // 3.11 and 3.12: where the leaf was found, the last first. C code that calls Python (a module of
+  // PyTorch, a generator, a sort) has one of its own, so a loop has some.
+  static constexpr uint32_t kCframes = 8;
   uint64_t cframe[kCframes];
-  uint64_t chunk_from;  // the newest part of the data stack; 0: not known
+  // The newest part of the data stack; 0: not known. As deep as it lately was: what one walk has to
+  // read by itself costs more than some bytes too many in all.
+  uint64_t chunk_from;
+  uint64_t chunk_base;  // where that chunk begins
   uint32_t chunk_bytes;
   uint32_t strays;  // frames outside of the data stack: generators, shims, all of them on 3.10
   uint64_t stray[kMaxStrays];
+
+  // Of one walk beside its strays: the thread, its cframes, the chunk.
+  static constexpr uint32_t kFixedSpans = 1 + kCframes + 1;
 };
 
 class StackWalker {

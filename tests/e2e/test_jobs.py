@@ -268,7 +268,9 @@ def test_how_each_process_ended_is_told(job: RunJob, program: Program) -> None:
     )
     report = report_of(done.recording)
     found = [(one.how, one.exit_code, one.exception) for one in report.processes]
-    assert found == [("exit", 1, "ValueError"), ("exit", 9, ""), ("died", -9, "")]
+    assert found[0] == ("exit", 1, "ValueError")
+    # The two children reach the agent in either order.
+    assert sorted(found[1:]) == [("died", -9, ""), ("exit", 9, "")]
     parent, *children = report.processes
     assert all(one.duration_ns < parent.duration_ns - 200_000_000 for one in children)
 
