@@ -145,6 +145,17 @@ void Collector::ask_for_hardware_events() noexcept {
   missing(text);
 }
 
+// In V1 these are of the process: another tool's buffers may not be zeroed.
+void Collector::set_buffers_ours(bool ours) noexcept {
+  uint8_t zeroed = ours ? 1 : 0;
+  library_.set_attribute(kZeroedOutBuffer, sizeof(zeroed), &zeroed);
+  // Threads that launch at once then do not wait for each other.
+  uint8_t per_thread = ours || library_.facts().is_per_thread ? 1 : 0;
+  if (library_.facts().has_per_thread) {
+    library_.set_attribute(kPerThreadBuffer, sizeof(per_thread), &per_thread);
+  }
+}
+
 bool Collector::take() noexcept {
   char text[160];
   const char* why = library_.open();
@@ -169,12 +180,9 @@ bool Collector::take() noexcept {
     return false;
   }
   ask_for_hardware_events();
-  uint8_t yes = 1;
-  library_.set_attribute(kZeroedOutBuffer, sizeof(yes), &yes);
-  // Threads that launch at once then do not wait for each other.
-  if (library_.facts().has_per_thread) {
-    library_.set_attribute(kPerThreadBuffer, sizeof(yes), &yes);
-  }
+  // Buffers of theirs that are still out would come back to us.
+  if (had_others_.exchange(false)) library_.flush(kFlushForced);
+  set_buffers_ours(true);
   result = library_.register_buffers(request, complete, request2, complete2);
   if (result != kSuccess) {
     snprintf(text, sizeof(text), "no device records: cuptiActivityRegisterCallbacks failed with %d",
@@ -209,6 +217,7 @@ void Collector::release(bool teardown) noexcept {
   if (has_graphs_) library_.disable(kGraphTrace);
   // All of them: whoever comes next would get those that are still out.
   library_.flush(kFlushForced);
+  set_buffers_ours(false);
   if (teardown) {
     // The safe place for cuptiFinalize is the end of a CUDA call: see callback().
     finalize_.store(true, std::memory_order_release);
@@ -240,6 +249,7 @@ void Collector::yield(bool to_others) noexcept {
     missing(text);
   }
   if (to_others) {
+    had_others_.store(true);
     // On a thread of the other tool's: if ours is inside a CUPTI that does not answer, it goes on.
     timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
     if (pthread_mutex_timedlock(&lock_, &until) == 0) {
@@ -248,6 +258,8 @@ void Collector::yield(bool to_others) noexcept {
     } else {
       missing("another tool wanted CUPTI and could not wait for it");
     }
+  } else {
+    retry_ns_.store(clock_ns(CLOCK_MONOTONIC) + kRetryNs, std::memory_order_relaxed);
   }
   sem_post(&wake_);
 }

@@ -67,6 +67,7 @@ class Collector {
   // Under lock_.
   bool take() noexcept;
   void ask_for_hardware_events() noexcept;
+  void set_buffers_ours(bool ours) noexcept;
   void release(bool teardown) noexcept;
   void begin_window(Window window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
@@ -104,6 +105,10 @@ class Collector {
   void missing(const char* reason) noexcept;
   void count(const char* name, double value) noexcept;
 
+  // How long CUPTI is left alone when it was refused, or when another tool has just left: that one
+  // may still ask for its last records.
+  static constexpr int64_t kRetryNs = 2000000000;
+
   const ProviderApi* api_ = nullptr;
   Library library_;
   BufferPool pool_;
@@ -123,8 +128,9 @@ class Collector {
 
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;  // of CUPTI's state, below
   std::atomic<bool> holds_{false};
-  std::atomic<bool> others_{false};    // somebody else wants it or has it
-  std::atomic<bool> finalize_{false};  // asked for: done by the next API call that ends
+  std::atomic<bool> others_{false};      // somebody else wants it or has it
+  std::atomic<bool> had_others_{false};  // since we had it last
+  std::atomic<bool> finalize_{false};    // asked for: done by the next API call that ends
   std::atomic<bool> forked_{false};
   std::atomic<bool> finishing_{false};
   std::atomic<bool> flushed_{false};  // at exit: all that CUPTI had was handed over
@@ -157,7 +163,7 @@ class Collector {
   uint64_t window_start_ticks_ = 0;
   int64_t window_end_ns_ = 0;
   int64_t next_second_ns_ = 0;
-  int64_t retry_ns_ = 0;
+  std::atomic<int64_t> retry_ns_{0};
   int64_t busy_until_ns_ = 0;
   uint64_t launches_before_ = 0;
   uint64_t graphs_before_ = 0;

@@ -14,7 +14,6 @@
 namespace pilotlight::cupti {
 namespace {
 
-constexpr int64_t kRetryNs = 2 * kSecondNs;
 constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
 constexpr uint32_t kTellAgainSeconds = 10;
 constexpr uint32_t kMaxSteps = 512;  // looked at in a window

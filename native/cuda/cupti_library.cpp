@@ -54,6 +54,7 @@ Facts facts_of(uint32_t version) noexcept {
   facts.breaks_graphs = version < kVersion12_6;
   facts.cannot_toggle = version >= kVersion13_0 && version < kVersion13_0U1;
   facts.has_per_thread = version >= kVersion12_4;
+  facts.is_per_thread = version >= kVersion13_0;
   facts.has_hardware_events = version >= kVersion13_4U1;
   // It came with 12.8 update 1, whose number 12.8 has too.
   facts.samples_beside = version >= kVersion12_9;

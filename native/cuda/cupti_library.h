@@ -19,7 +19,8 @@ struct Facts {
   uint32_t version = 0;              // CUPTI_API_VERSION: 18 is 11.8, 28 is 12.9, 130001 is 13.0
   bool takes_no_null = true;         // crashes when no buffer is given (before 12.9)
   bool cannot_toggle = false;        // disabling kernel records may deadlock (13.0 GA)
-  bool has_per_thread = false;       // a buffer per thread, if asked for (by itself from 13.0 on)
+  bool has_per_thread = false;       // a buffer per thread, if asked for
+  bool is_per_thread = false;        // and by itself (from 13.0 on)
   bool has_hardware_events = false;  // without the faults that were mended until 13.4 update 1
   bool breaks_graphs = true;         // a job with graphs crashes after cuptiFinalize (before 12.6)
   bool samples_beside = false;       // PC sampling and kernel records in one process (12.9 on)

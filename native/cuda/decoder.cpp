@@ -81,16 +81,16 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
     counts_.zero_times.add(1);
     return;
   }
-  uint64_t length_ns = times.end - times.start;
+  uint64_t length = times.end - times.start;
   if (times.end < times.start) {
     counts_.out_of_order.add(1);
-    length_ns = 0;
+    length = 0;
   } else if (times.start < track->last_start) {
     counts_.out_of_order.add(1);
   }
   track->last_start = times.start;
   pilotlight::Activity activity = {};
-  activity.duration_ticks = map_.length_ticks(length_ns);
+  activity.duration_ticks = map_.length_ticks(length);
   activity.track = track->id;
   activity.kind = static_cast<uint32_t>(kind);
   activity.correlation = correlation;
@@ -182,7 +182,9 @@ void Decoder::overhead(const OverheadRecord& record) noexcept {
     default:
       break;
   }
-  if (record.end > record.start) counts_.overhead_ns.add(record.end - record.start);
+  if (record.end > record.start) {
+    counts_.overhead_ns.add(map_.length_ns(record.end - record.start));
+  }
   write(ActivityKind::kOverhead, name(text), track(0, TrackKind::kEngine, kOverheadTrack),
         {record.start, record.end}, 0, 0, 0, 0);
 }

@@ -108,7 +108,7 @@ class Decoder {
   GraphNodes* nodes_;
   const ProviderApi* api_ = nullptr;
   RingWriter* ring_ = nullptr;
-  ClockMap map_ = {0, 0, 1};
+  ClockMap map_ = {0, 0, 1, 1};
   int64_t patience_ns_ = 0;
   std::atomic<bool> hurries_{false};
   std::atomic<bool> stops_{false};

@@ -10,8 +10,11 @@ namespace {
 
 constexpr int kFirstTries = 100;
 constexpr int kCheckTries = 8;
-// More than any drift between two checks: the wall clock was set.
+// More than any drift between two checks: the wall clock was set, or CUPTI was given another one.
 constexpr double kJumpNs = 200000;
+// Enough to tell a unit by; what is nearer to a nanosecond than this is one.
+constexpr timespec kPause = {0, 2000000};
+constexpr double kNear = 0.01;
 
 }  // namespace
 
@@ -40,23 +43,34 @@ void GpuClock::measure_rate() noexcept {
   ticks_per_ns_ = static_cast<double>(now.ticks - first_.ticks) / static_cast<double>(elapsed_ns);
 }
 
-bool GpuClock::open(Library* library, ClockKind kind) noexcept {
-  library_ = library;
-  kind_ = kind;
-  if (first_.monotonic_ns == 0 && kind != ClockKind::kMonotonic) {
-    first_ = read_clocks(kind);
-    timespec pause = {0, 2000000};
-    nanosleep(&pause, nullptr);
-  }
+// The longer ago CUPTI's clock became what it is, the better this is known.
+void GpuClock::measure_unit() noexcept {
+  auto units = static_cast<double>(static_cast<int64_t>(anchor_.gpu - since_.gpu));
+  auto ns = static_cast<double>(anchor_.ticks - since_.ticks) / ticks_per_ns_;
+  bool is_nanosecond = units <= 0 || ns <= 0 || std::fabs(units / ns - 1) < kNear;
+  units_per_ns_ = is_nanosecond ? 1 : units / ns;
+}
+
+bool GpuClock::begin() noexcept {
+  if (!read(kCheckTries, &since_)) return false;
+  nanosleep(&kPause, nullptr);
   measure_rate();
   if (!read(kFirstTries, &anchor_)) return false;
+  measure_unit();
   publish();
   return true;
 }
 
+bool GpuClock::open(Library* library, ClockKind kind) noexcept {
+  library_ = library;
+  kind_ = kind;
+  if (first_.monotonic_ns == 0) first_ = read_clocks(kind);
+  return begin();
+}
+
 void GpuClock::publish() noexcept {
   pthread_mutex_lock(&lock_);
-  map_ = {anchor_.ticks, anchor_.gpu_ns, ticks_per_ns_};
+  map_ = {anchor_.ticks, anchor_.gpu, ticks_per_ns_ / units_per_ns_, 1 / units_per_ns_};
   pthread_mutex_unlock(&lock_);
 }
 
@@ -71,9 +85,14 @@ void GpuClock::check() noexcept {
   measure_rate();
   Anchor now = {};
   if (!read(kCheckTries, &now)) return;
-  auto off = static_cast<double>(static_cast<int64_t>(map_.ticks(now.gpu_ns) - now.ticks));
-  if (std::fabs(off) / ticks_per_ns_ > kJumpNs + static_cast<double>(now.uncertainty_ns)) jumps_++;
+  auto off = static_cast<double>(static_cast<int64_t>(map_.ticks(now.gpu) - now.ticks));
+  if (std::fabs(off) / ticks_per_ns_ > kJumpNs + static_cast<double>(now.uncertainty_ns)) {
+    jumps_++;
+    begin();
+    return;
+  }
   anchor_ = now;
+  measure_unit();
   publish();
 }
 

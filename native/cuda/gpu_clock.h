@@ -1,4 +1,8 @@
-// native/cuda/gpu_clock.h: from CUPTI's nanoseconds to the ticks of our records.
+// native/cuda/gpu_clock.h: from CUPTI's time to the ticks of our records.
+//
+// CUPTI tells nanoseconds, unless another tool has given it a clock of its own: PyTorch's profiler
+// does, it counts the processor's ticks, and CUPTI keeps it when that tool has left. So the unit is
+// measured.
 #pragma once
 
 #include <pthread.h>
@@ -13,21 +17,24 @@ namespace pilotlight::cupti {
 // One instant on both clocks, and how far off the pair may be.
 struct Anchor {
   uint64_t ticks;
-  uint64_t gpu_ns;
+  uint64_t gpu;  // in CUPTI's unit
   uint64_t uncertainty_ns;
 };
 
 // Linear around an anchor.
 struct ClockMap {
-  uint64_t ticks_at, gpu_ns_at;
-  double ticks_per_ns;
+  uint64_t ticks_at, gpu_at;
+  double ticks_per_unit, ns_per_unit;
 
-  uint64_t ticks(uint64_t gpu_ns) const noexcept {
-    auto delta = static_cast<double>(static_cast<int64_t>(gpu_ns - gpu_ns_at));
-    return ticks_at + static_cast<uint64_t>(static_cast<int64_t>(delta * ticks_per_ns));
+  uint64_t ticks(uint64_t gpu) const noexcept {
+    auto delta = static_cast<double>(static_cast<int64_t>(gpu - gpu_at));
+    return ticks_at + static_cast<uint64_t>(static_cast<int64_t>(delta * ticks_per_unit));
   }
-  uint64_t length_ticks(uint64_t ns) const noexcept {
-    return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns);
+  uint64_t length_ticks(uint64_t gpu) const noexcept {
+    return static_cast<uint64_t>(static_cast<double>(gpu) * ticks_per_unit);
+  }
+  uint64_t length_ns(uint64_t gpu) const noexcept {
+    return static_cast<uint64_t>(static_cast<double>(gpu) * ns_per_unit);
   }
 };
 
@@ -47,15 +54,19 @@ class GpuClock {
 
  private:
   bool read(int tries, Anchor* best) noexcept;
+  bool begin() noexcept;
   void measure_rate() noexcept;
+  void measure_unit() noexcept;
   void publish() noexcept;
 
   Library* library_ = nullptr;
   ClockKind kind_ = ClockKind::kMonotonic;
   double ticks_per_ns_ = 1;
+  double units_per_ns_ = 1;
   ClockPair first_ = {};
+  Anchor since_ = {};  // from when on CUPTI has the clock that it has now
   Anchor anchor_ = {};
-  ClockMap map_ = {0, 0, 1};
+  ClockMap map_ = {0, 0, 1, 1};
   mutable pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   uint64_t jumps_ = 0;
 };

@@ -45,6 +45,7 @@ enum Function : uint32_t {
   kEnable,
   kDisable,
   kRegister,
+  kClock,
   kFinalize,
   kFunctions
 };
@@ -148,6 +149,14 @@ Result register_buffers(RequestBuffer request, CompleteBuffer complete) noexcept
   return function(request, complete);
 }
 
+// Not while we have records on, or they would be told by two clocks; what comes next is enabled.
+Result register_clock(uint64_t (*clock)()) noexcept {
+  auto function = real<Result (*)(uint64_t (*)())>(kClock);
+  if (function == nullptr) return kUnknown;
+  Collector::get().yield(true);
+  return function(clock);
+}
+
 Result finalize() noexcept {
   auto function = real<Result (*)()>(kFinalize);
   if (function == nullptr) return kUnknown;
@@ -176,6 +185,7 @@ const Hook kHooks[] = {
     {kEnable, "cuptiActivityEnable", address(enable)},
     {kDisable, "cuptiActivityDisable", address(disable)},
     {kRegister, "cuptiActivityRegisterCallbacks", address(register_buffers)},
+    {kClock, "cuptiActivityRegisterTimestampCallback", address(register_clock)},
     {kFinalize, "cuptiFinalize", address(finalize)},
 };
 

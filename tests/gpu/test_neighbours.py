@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.gpu.conftest import RunGpuJob
 
 # `work` says what all profilers together took of it: nothing while nobody listens.
@@ -172,3 +173,49 @@ def test_before_12_6_a_job_with_graphs_keeps_cupti_loaded(gpu_job: RunGpuJob) ->
     assert done.code == 0, done.err
     assert done.marks("gpu/torn_down") == [0]
     assert done.out.strip() == "0"
+
+
+# libtracer.so makes the calls of PyTorch's profiler, in its order.
+_TRACED = (
+    _WORK
+    + """
+tracer = ctypes.CDLL({tracer!r})
+print(tracer.tracer_begin())
+for _ in range(200):
+    gpu.kernel("theirs", 1000)
+gpu.sync()
+tracer.tracer_end()
+time.sleep({until_collected})
+print(tracer.tracer_collect())
+until(work)
+for _ in range(20):
+    gpu.kernel("after", 3_000_000)
+gpu.sync()
+"""
+)
+
+
+@pytest.mark.parametrize("until_collected", [0.2, 3.5])
+def test_a_profiler_gets_all_its_records_although_it_asks_for_them_late(
+    gpu_job: RunGpuJob, simulator: Path, until_collected: float
+) -> None:
+    """And buffers that it did not zero stay as they are: the simulator would end the process."""
+    tracer = str(simulator / "cupti-28" / "libtracer.so")
+    done = gpu_job(
+        _TRACED.format(tracer=tracer, until_collected=until_collected),
+        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
+    )
+    assert done.code == 0, done.err
+    assert done.out.split() == ["0", "200"]
+    assert done.marks("gpu/yielded") == [1, 0]
+    assert done.rows("activities")["theirs"] == 0
+    # The profiler's clock stays with CUPTI: three ticks to a nanosecond.
+    table = done.recording.detail("activities")
+    names = done.names("activities")
+    lengths = [
+        length
+        for length, name in zip(table["duration_ns"].tolist(), names, strict=True)
+        if name == "after"
+    ]
+    assert len(lengths) == 20
+    assert all(2_900_000 < length < 3_100_000 for length in lengths), lengths

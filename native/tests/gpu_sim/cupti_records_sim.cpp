@@ -73,8 +73,8 @@ T* put(uint8_t* place, uint32_t kind) {
 template <typename T>
 T* put_work(uint8_t* place, uint32_t kind, const Work& work) {
   T* record = put<T>(place, kind);
-  record->start = work.start_ns;
-  record->end = work.end_ns;
+  record->start = told_time(work.start_ns);
+  record->end = told_time(work.end_ns);
   record->context = work.context;
   record->stream = work.stream;
   record->correlation = work.correlation;
@@ -95,7 +95,7 @@ void write_record(uint8_t* place, uint32_t kind, const Work& work) {
   switch (kind) {
     case abi::kConcurrentKernel: {
       auto* r = put_device_work<abi::KernelRecord>(place, kind, work);
-      r->completed = work.end_ns;
+      r->completed = r->end;
       r->grid[0] = r->block[0] = 1;
       r->name = work.name;
       r->graph_node = work.graph_node;
@@ -140,8 +140,8 @@ void write_record(uint8_t* place, uint32_t kind, const Work& work) {
       auto* r = put<abi::OverheadRecord>(place, kind);
       r->overhead = 6 << 16;  // COMMAND_BUFFER_FULL
       r->object = 1;
-      r->start = work.start_ns;
-      r->end = work.end_ns;
+      r->start = told_time(work.start_ns);
+      r->end = told_time(work.end_ns);
       return;
     }
     case abi::kExternalCorrelation: {
@@ -160,7 +160,7 @@ void write_record(uint8_t* place, uint32_t kind, const Work& work) {
       r->operation = work.kind == gpu_sim::kFree ? 2 : 1;
       r->address = work.address;
       r->bytes = work.bytes;
-      r->time = work.start_ns;
+      r->time = told_time(work.start_ns);
       r->device = work.device;
       r->context = work.context;
       r->stream = work.stream;

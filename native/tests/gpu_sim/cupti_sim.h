@@ -19,6 +19,10 @@ void check_caller(const char* function);
 void check_process();
 bool kernel_records_on();
 
+// The time that CUPTI tells and writes into records for an instant of the simulated driver's clock:
+// the same, or of the clock that a client gave it.
+uint64_t told_time(uint64_t ns);
+
 // Of records, by their kind.
 size_t size_of(uint32_t kind);
 uint32_t kind_of(const Work& work);
