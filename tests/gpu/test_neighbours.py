@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.gpu.conftest import RunGpuJob
 
+from pilotlight.report.gpu_work import gpu_work_of
+
 # `work` says what all profilers together took of it: nothing while nobody listens.
 _WORK = """
 import ctypes, time
@@ -50,6 +52,8 @@ def test_another_subscriber_gets_cupti_at_once_and_we_come_back(
     assert len(done.marks("gpu/taken")) == 2
     # The gap is marked: nothing was on between the two.
     assert -1 in done.marks("gpu/window")
+    (found,) = gpu_work_of(done.recording).processes
+    assert 0 < found.yielded_ns < found.watched_ns
 
 
 def test_both_listen_side_by_side_where_cupti_allows_it(

@@ -12,6 +12,7 @@ from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import ActivityKind, MarkKind
 
 WINDOW_MARK = "gpu/window"
+YIELD_MARK = "gpu/yielded"
 MISSING_MARK = "gpu/missing: "
 _ENDED, _LAUNCHES, _RECORDS, _NODES = -2, 0, 1, 2
 # From here on the launches that were heard count the work better than the clock does.
@@ -98,23 +99,38 @@ class GpuWindows:
 
 
 def gpu_windows(recording: Recording) -> tuple[GpuWindows, ...]:
-    marks = recording.detail("marks")
-    marks = marks.where(marks["kind"] == MarkKind.MARK)
-    found = recording.names.find(marks["process"], marks["name"])
-    is_window = np.array([text == WINDOW_MARK for text in recording.names.texts], bool)
-    marks = marks.where(is_window[found])
+    marks = _marks(recording, WINDOW_MARK)
     result = []
     for process in np.unique(marks["process"]).tolist():
-        mine = marks.where(marks["process"] == process)
-        order = np.argsort(mine["time_ns"], kind="stable")
-        starts = mine["time_ns"][order].astype(np.int64)
-        values = mine["value"][order]
+        starts, values = _of_process(marks, process)
         has_ended = int(values[-1]) == _ENDED
         end_ns = int(starts[-1])
         if not has_ended:
             end_ns = max(_end_ns(recording, int(process)), end_ns)
         result.append(GpuWindows(int(process), starts, values, end_ns))
     return tuple(result)
+
+
+def yielded_ns(recording: Recording, windows: GpuWindows) -> int:
+    """For how long another tool had CUPTI in that process."""
+    starts, values = _of_process(_marks(recording, YIELD_MARK), windows.process)
+    lengths = np.diff(np.append(starts, max(windows.end_ns, int(starts[-1]) if starts.size else 0)))
+    return int(lengths[values == 1].sum())
+
+
+def _marks(recording: Recording, name: str) -> Columns:
+    marks = recording.detail("marks")
+    marks = marks.where(marks["kind"] == MarkKind.MARK)
+    found = recording.names.find(marks["process"], marks["name"])
+    is_named = np.array([text == name for text in recording.names.texts], bool)
+    return marks.where(is_named[found])
+
+
+def _of_process(marks: Columns, process: int) -> tuple[Array, Array]:
+    """Their times and values, in order."""
+    mine = marks.where(marks["process"] == process)
+    order = np.argsort(mine["time_ns"], kind="stable")
+    return mine["time_ns"][order].astype(np.int64), mine["value"][order]
 
 
 def _end_ns(recording: Recording, process: int) -> int:

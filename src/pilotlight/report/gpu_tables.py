@@ -178,6 +178,12 @@ def _notes(gpu: GpuWork, label: Callable[[int], str]) -> list[str]:
     lines = []
     for one in gpu.processes[:_PROCESSES]:
         lines += [f"{label(one.process)}: not recorded: {reason}" for reason in one.missing]
+        if one.yielded_ns and one.watched_ns:
+            share = units.share(one.yielded_ns / one.watched_ns)
+            lines.append(
+                f"{label(one.process)}: another tool had CUPTI for "
+                f"{units.duration(one.yielded_ns)} ({share} of the time): work in it is estimated"
+            )
         for name, count in one.losses.items():
             lines.append(f"{label(one.process)}: {units.count(count)} {LOSSES[name]}")
     return lines

@@ -15,6 +15,7 @@ from pilotlight.recording.gpu_windows import (
     Weights,
     gpu_windows,
     weights,
+    yielded_ns,
 )
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import NO_WORK, ActivityKind, MarkKind
@@ -77,12 +78,13 @@ class WorkTime:
 
 @dataclass(frozen=True)
 class ProcessGpu:
-    """`coverage_ratio`: share of the time with device records. Ratios of overhead may be None:
-    not measured, because there were no steps, or too few."""
+    """`coverage_ratio`: share of the time with device records; `yielded_ns`: when another tool had
+    CUPTI. Ratios of overhead may be None: not measured, because there were no steps, or too few."""
 
     process: int
     devices: tuple[int, ...]
     watched_ns: int
+    yielded_ns: int
     coverage_ratio: float
     launches_ratio: float
     busy_ratio: float | None
@@ -172,6 +174,7 @@ def _process(
         process=process,
         devices=_devices(recording, process),
         watched_ns=watched,
+        yielded_ns=yielded_ns(recording, windows) if windows is not None else 0,
         coverage_ratio=windows.records_ns / watched if windows is not None and watched else 0.0,
         launches_ratio=windows.launches_ns / watched if windows is not None and watched else 0.0,
         busy_ratio=_busy(windows, activities) if windows is not None else None,
