@@ -5,9 +5,8 @@
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <initializer_list>
+#include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
 namespace {
@@ -20,30 +19,6 @@ constexpr uint32_t kVersion13_0 = 130000;
 constexpr uint32_t kVersion13_0U1 = 130001;
 constexpr uint32_t kVersion13_3 = 130300;
 constexpr uint32_t kVersion13_4U1 = 130401;
-
-struct Found {
-  char path[512];
-  char cudart[512];  // the CUDA runtime, if it is loaded: its libcupti lies in a folder nearby
-  uint32_t count;
-};
-
-const char* name_of(const char* path) noexcept {
-  const char* slash = strrchr(path, '/');
-  return slash != nullptr ? slash + 1 : path;
-}
-
-int look(dl_phdr_info* info, size_t, void* data) noexcept {
-  auto* found = static_cast<Found*>(data);
-  const char* path = info->dlpi_name;
-  if (path == nullptr) return 0;
-  if (strncmp(name_of(path), "libcupti.so", 11) == 0) {
-    // The first one counts: it was there before any other tool's.
-    if (found->count++ == 0) snprintf(found->path, sizeof(found->path), "%s", path);
-  } else if (strncmp(name_of(path), "libcudart.so", 12) == 0) {
-    snprintf(found->cudart, sizeof(found->cudart), "%s", path);
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -76,73 +51,63 @@ bool Library::try_load(const char* path) noexcept {
 }
 
 bool Library::find_loaded() noexcept {
-  Found found = {};
-  dl_iterate_phdr(look, &found);
-  copies_ = found.count;
-  if (found.count == 0) return false;
-  library_ = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD);
-  snprintf(path_, sizeof(path_), "%s", found.path);
+  LoadedCuda loaded = loaded_cuda();
+  copies_ = loaded.cuptis;
+  if (loaded.cuptis == 0) return false;
+  library_ = dlopen(loaded.cupti, RTLD_NOW | RTLD_NOLOAD);
+  snprintf(path_, sizeof(path_), "%s", loaded.cupti);
   return library_ != nullptr;
 }
 
-// The candidates one after the other, from where the last search stopped.
+// The places one after the other, from where the last search stopped.
 bool Library::load() noexcept {
-  if (candidate_ == 0 && find_loaded()) {
-    candidate_ = kLastCandidate;
-    return true;
+  if (!is_listed_) {
+    is_listed_ = true;
+    places_.clear();
+    if (find_loaded()) return true;
+    const char* chosen = getenv("PILOTLIGHT_CUPTI");
+    if (chosen != nullptr && chosen[0] != 0) {
+      places_.list_one(chosen);
+    } else {
+      std::string_view own = own_folder();
+      places_.list(loaded_cuda().cudart, own.substr(0, own.rfind('/')));
+    }
   }
-  const char* chosen = getenv("PILOTLIGHT_CUPTI");
-  if (chosen != nullptr && chosen[0] != 0) {
-    bool first = candidate_ == 0;
-    candidate_ = kLastCandidate;
-    return first && try_load(chosen);
+  while (const char* path = places_.next()) {
+    if (try_load(path)) return true;
   }
-  Found found = {};
-  dl_iterate_phdr(look, &found);
-  // site-packages/nvidia/cuda_runtime/lib/libcudart.so.12 -> site-packages/nvidia
-  for (int up = 0; up < 3; up++) {
-    char* slash = strrchr(found.cudart, '/');
-    if (slash != nullptr) *slash = 0;
-  }
-  // Beside the runtime that the program has loaded; then where the loader and CUDA's own installer
-  // look.
-  constexpr const char* kBeside[] = {"cuda_cupti/lib/libcupti.so.12",
-                                     "cuda_cupti/lib/libcupti.so.11.8", "cu13/lib/libcupti.so.13"};
-  constexpr const char* kNames[] = {"libcupti.so.13",
-                                    "libcupti.so.12",
-                                    "libcupti.so.11.8",
-                                    "libcupti.so",
-                                    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-                                    "/usr/local/cuda/lib64/libcupti.so"};
-  constexpr uint32_t kBesides = sizeof(kBeside) / sizeof(kBeside[0]);
-  constexpr uint32_t kAll = kBesides + sizeof(kNames) / sizeof(kNames[0]);
-  static_assert(kAll < kLastCandidate);
-  while (candidate_ < kAll) {
-    uint32_t i = candidate_++;
-    char path[600];
-    snprintf(path, sizeof(path), "%s/%s", found.cudart, i < kBesides ? kBeside[i] : "");
-    if (i < kBesides && found.cudart[0] == 0) continue;
-    if (try_load(i < kBesides ? path : kNames[i - kBesides])) return true;
-  }
-  candidate_ = kLastCandidate;
   return false;
 }
 
 bool Library::open_next() noexcept {
-  if (candidate_ == kLastCandidate || is_subscribed()) return false;
+  if (is_kept_ || is_subscribed() || !places_.has_next()) return false;
+  close();
+  return open() == nullptr;
+}
+
+void Library::close() noexcept {
   dlclose(library_);
   library_ = nullptr;
   api_ = Api::kNone;
-  return open() == nullptr;
 }
 
 const char* Library::open() noexcept {
   if (is_open()) return nullptr;
-  if (!load()) {
-    candidate_ = 0;
-    return "libcupti was not found; install it (pip install nvidia-cuda-cupti-cu12) or name it in "
-           "PILOTLIGHT_CUPTI";
+  const char* why =
+      "libcupti was not found; in the job's Python: pip install nvidia-cuda-cupti (for CUDA 12 "
+      "nvidia-cuda-cupti-cu12), or name it in PILOTLIGHT_CUPTI";
+  while (load()) {
+    const char* refused = resolve();
+    if (refused == nullptr) return nullptr;
+    why = refused;
+    close();
   }
+  // All over again when it is asked for again: the program may have loaded one meanwhile.
+  is_listed_ = false;
+  return why;
+}
+
+const char* Library::resolve() noexcept {
   bool v1 =
       find("cuptiGetVersion", &version_) && find("cuptiGetTimestamp", &timestamp_) &&
       find("cuptiUnsubscribe", &unsubscribe_) && find("cuptiEnableCallback", &enable_callback_) &&

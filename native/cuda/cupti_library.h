@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/cupti_abi.h"
+#include "cuda/cupti_places.h"
 #include "cuda/record_fields.h"
 
 namespace pilotlight::cupti {
@@ -30,12 +31,13 @@ Facts facts_of(uint32_t version) noexcept;
 // Each call returns CUPTI's own result, kUnknown where the library has no such function.
 class Library {
  public:
-  // nullptr, or in one line why there is none. Loads a library only if none is loaded yet.
+  // nullptr, or in one line why there is none. Loads a library only if none is loaded yet, the
+  // first one that answers.
   const char* open() noexcept;
   // This one does not work with the driver here: the next that can be found. False: there is none.
   bool open_next() noexcept;
   // From now on it is this one.
-  void keep() noexcept { candidate_ = kLastCandidate; }
+  void keep() noexcept { is_kept_ = true; }
   bool is_open() const noexcept { return api_ != Api::kNone; }
   Api api() const noexcept { return api_; }
   const Facts& facts() const noexcept { return facts_; }
@@ -93,9 +95,13 @@ class Library {
   bool find_loaded() noexcept;
   bool load() noexcept;
   bool try_load(const char* path) noexcept;
+  // nullptr, or why it is of no use.
+  const char* resolve() noexcept;
+  void close() noexcept;
 
-  static constexpr uint32_t kLastCandidate = 100;
-  uint32_t candidate_ = 0;
+  CuptiPlaces places_;
+  bool is_listed_ = false;
+  bool is_kept_ = false;
   void* library_ = nullptr;
   char path_[1024] = {};
   uint32_t copies_ = 0;
