@@ -14,12 +14,13 @@ from pathlib import Path
 
 PARAMETERS = Path("/proc/driver/nvidia/params")
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
-# Where native/cuda/cupti_library.cpp looks for it, too.
-_CUPTI = (
-    *("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"),
+# Where native/cuda/cupti_places.cpp looks for it, too.
+_CUPTI = ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so")
+_TOOLKIT = (
     "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
     "/usr/local/cuda/lib64/libcupti.so",
 )
+INSTALL_CUPTI = "pip install nvidia-cuda-cupti (for CUDA 12: nvidia-cuda-cupti-cu12)"
 _UNRESTRICT = (
     "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
     "/etc/modprobe.d/nvidia-profiling.conf, rebuild the initramfs, reboot; or give the "
@@ -40,8 +41,7 @@ _RESULTS = {
     42: "not on a CMP card",
     43: "not on this MIG device",
     45: "not under WSL",
-    46: "its libcupti does not know this GPU -> a newer one: pip install -U nvidia-cuda-cupti-cu12 "
-    "(or nvidia-cuda-cupti) in the job's Python",
+    46: f"its libcupti does not know this GPU -> a newer one in the job's Python: {INSTALL_CUPTI}",
     47: "not under MPS",
     999: "its libcupti failed for an unknown reason",
     # The provider's own.
@@ -100,7 +100,7 @@ def missing_for(method: Method, facts: Facts) -> list[Missing]:
         return [Missing("no NVIDIA driver", "install it; in a container start it with --gpus all")]
     found = []
     if facts.cupti is None:
-        fix = "pip install nvidia-cuda-cupti-cu12 (or -cu13) in the job's Python"
+        fix = f"in the job's Python: {INSTALL_CUPTI}"
         found.append(Missing("libcupti was not found", fix))
     elif method.function not in facts.functions:
         what = f"{facts.cupti} has no {method.function}"
@@ -175,9 +175,15 @@ def facts_of(pid: int, cupti: str | None) -> Facts:
 
 def find_cupti() -> str | None:
     """The libcupti that a job would get here."""
+    return next(iter(find_cuptis()), None)
+
+
+def find_cuptis() -> list[str]:
+    """In the order in which the provider tries them, where the job has not loaded one itself."""
     chosen = os.environ.get("PILOTLIGHT_CUPTI")
-    candidates = [chosen] if chosen else [*_CUPTI, *in_packages("c*/lib/libcupti.so.1*")]
-    return next((path for path in candidates if loadable(path)), None)
+    packages = in_packages("c*/lib/libcupti.so.1*")
+    candidates = [chosen] if chosen else [*_CUPTI, *packages, *_TOOLKIT]
+    return [path for path in candidates if loadable(path)]
 
 
 def in_packages(pattern: str) -> Iterator[str]:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pilotlight.doctor.cupti import Answer
 from pilotlight.doctor.providers import collectives, kernels, opencl, provider_checks, ranges
+
+_WORKS = Answer(0, driver=13000, devices=8, cupti="libcupti.so.13", version=130001, subscribed=0)
 
 
 def test_every_check_answers_here() -> None:
@@ -13,17 +18,46 @@ def test_every_check_answers_here() -> None:
 @pytest.mark.parametrize(
     ("gpu", "driver", "cupti", "state", "said"),
     [
-        (False, False, None, "ok", "no NVIDIA GPU"),
-        (True, False, None, "limited", "--gpus all"),
-        (True, True, None, "limited", "pip install nvidia-cuda-cupti"),
-        (True, True, "libcupti.so.13", "ok", "libcupti.so.13"),
+        (False, False, [], "ok", "no NVIDIA GPU"),
+        (True, False, [], "limited", "--gpus all"),
+        (True, True, [], "limited", "pip install nvidia-cuda-cupti"),
+        (True, True, ["libcupti.so.13"], "ok", "8 GPUs"),
     ],
 )
 def test_kernels_say_what_is_missing_and_what_adds_it(
-    gpu: bool, driver: bool, cupti: str | None, state: str, said: str
+    gpu: bool, driver: bool, cupti: list[str], state: str, said: str
 ) -> None:
-    check = kernels(gpu, driver, cupti, {})
+    check = kernels(gpu, driver, cupti, {}, lambda _: _WORKS)
     assert check.state == state and said in check.detail + check.fix
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "fix"),
+    [
+        (None, "does not answer", "nvidia-smi"),
+        (replace(_WORKS, init=100), "cuInit says 100", "CUDA_VISIBLE_DEVICES"),
+        (replace(_WORKS, init=802), "not ready", "nvidia-fabricmanager"),
+        (replace(_WORKS, init=7), "cuInit says 7", "dmesg"),
+        (replace(_WORKS, subscribed=39), "another tool", "unset NVTX_INJECTION64_PATH"),
+        (replace(_WORKS, subscribed=999), "CUDA 13.0", "nvidia-cuda-cupti==13.0.*"),
+        (
+            replace(_WORKS, driver=12080, subscribed=15),
+            "CUDA 12.8",
+            "nvidia-cuda-cupti-cu12==12.8.*",
+        ),
+        (replace(_WORKS, subscribed=43), "MIG", "docs/gpu.md"),
+    ],
+)
+def test_kernels_say_what_cuda_and_cupti_answer(answer: Answer | None, said: str, fix: str) -> None:
+    environment = {"NVTX_INJECTION64_PATH": "libcupti.so"}
+    check = kernels(True, True, ["libcupti.so.13"], environment, lambda _: answer)
+    assert check.state == "limited"
+    assert said in check.detail and fix in check.fix
+
+
+def test_a_machine_with_a_driver_and_no_gpu_lacks_nothing() -> None:
+    check = kernels(False, True, ["libcupti.so.13"], {}, lambda _: replace(_WORKS, init=100))
+    assert check.state == "ok" and "no NVIDIA GPU" in check.detail
 
 
 @pytest.mark.parametrize(

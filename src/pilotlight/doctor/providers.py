@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pilotlight.doctor.check import Check, limited, ok
+from pilotlight.doctor.cupti import NO_ANSWER, NO_DEVICE, Answer, ask, refusal
 from pilotlight.doctor.devices import has_gpu_of
-from pilotlight.permission import find_cupti, in_packages, loadable
+from pilotlight.permission import INSTALL_CUPTI, find_cuptis, in_packages, loadable
 from pilotlight.probe.providers import library_folder
 
 _NVIDIA = "0x10de"
@@ -20,7 +21,7 @@ _FIRST_PLUGIN, _FIRST_KERNELS, _DEAR_KERNELS = 22304, 22602, 23100
 def provider_checks(environment: Mapping[str, str] = os.environ) -> list[Check]:
     has_gpu = Path("/dev/nvidiactl").exists() or has_gpu_of(_NVIDIA)
     return [
-        kernels(has_gpu, loadable("libcuda.so.1"), find_cupti(), environment),
+        kernels(has_gpu, loadable("libcuda.so.1"), find_cuptis(), environment, ask),
         ranges(environment),
         collectives(nccl_version(), environment),
         opencl(loadable("libOpenCL.so.1"), environment),
@@ -28,7 +29,11 @@ def provider_checks(environment: Mapping[str, str] = os.environ) -> list[Check]:
 
 
 def kernels(
-    has_gpu: bool, has_driver: bool, cupti: str | None, environment: Mapping[str, str]
+    has_gpu: bool,
+    has_driver: bool,
+    cuptis: Sequence[str],
+    environment: Mapping[str, str],
+    ask: Callable[[Sequence[str]], Answer | None],
 ) -> Check:
     what = "GPU kernels and copies"
     if not has_gpu and not has_driver:
@@ -39,16 +44,25 @@ def kernels(
             "libcuda.so.1 cannot be loaded",
             "install the NVIDIA driver; in a container start it with --gpus all",
         )
-    if cupti is None:
+    if not cuptis:
         return limited(
             what,
             "the driver is there, libcupti is not",
-            "in the job's Python: pip install nvidia-cuda-cupti-cu12 (or -cu13, as its CUDA is); "
+            f"in the job's Python: {INSTALL_CUPTI}; "
             "or put the CUDA toolkit's extras/CUPTI/lib64 into LD_LIBRARY_PATH",
         )
+    answer = ask(cuptis)
+    if answer is None:
+        return limited(what, *NO_ANSWER)
+    if not has_gpu and answer.init == NO_DEVICE:
+        return ok(what, "no NVIDIA GPU here")
+    refused = refusal(answer, environment)
+    if refused is not None:
+        return limited(what, *refused)
     earlier = environment.get("CUDA_INJECTION64_PATH")
     chained = f"; {earlier} is loaded too" if earlier else ""
-    return ok(what, f"recorded through {cupti}{chained}")
+    seen = f"{answer.devices} GPUs, driver for CUDA {answer.cuda}"
+    return ok(what, f"{seen}; recorded through {answer.cupti}{chained}")
 
 
 def ranges(environment: Mapping[str, str]) -> Check:
