@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.gpu.conftest import RunGpuJob
+from tests.gpu.wheels import libraries
 
 from pilotlight.report.gpu_work import gpu_work_of
 
@@ -223,3 +227,38 @@ def test_a_profiler_gets_all_its_records_although_it_asks_for_them_late(
     ]
     assert len(lengths) == 20
     assert all(2_900_000 < length < 3_100_000 for length in lengths), lengths
+
+
+_LED = """
+import ctypes, sys
+from pilotlight.probe.providers import library_folder
+cupti = ctypes.CDLL(sys.argv[1])
+ours = ctypes.CDLL(str(library_folder() / "libpilotlight_cuda.so"))
+ours.InitializeInjection()
+own = [line for line in open("/proc/self/maps") if "libpilotlight_cuda" in line]
+begin, end = int(own[0].split("-")[0], 16), int(own[-1].split()[0].split("-")[1], 16)
+for name in sys.argv[2:]:
+    print(name, begin <= ctypes.cast(cupti[name], ctypes.c_void_p).value < end)
+print(cupti["cuptiActivityEnable"](10))
+"""
+
+
+def test_calls_of_the_real_library_are_led_past_us_and_answered_by_it(world: Path) -> None:
+    """As far as it goes without a driver: 15 is its own word for that."""
+    cupti = libraries("nvidia-cuda-cupti-cu12==12.9.79") / "libcupti.so.12"
+    watched = [
+        *("cuptiSubscribe", "cuptiUnsubscribe", "cuptiActivityEnable", "cuptiActivityDisable"),
+        *("cuptiActivityRegisterCallbacks", "cuptiActivityRegisterTimestampCallback"),
+        "cuptiFinalize",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", _LED, str(cupti), *watched, "cuptiGetVersion"],
+        env={**os.environ, "PILOTLIGHT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    *lines, answer = done.stdout.splitlines()
+    assert lines == [*(f"{name} True" for name in watched), "cuptiGetVersion False"]
+    assert answer == "15"
