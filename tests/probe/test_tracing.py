@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from pilotlight.probe.tracing import ask_for_traces, is_safe
+from pilotlight.probe.tracing import ask_for_traces, is_safe, waits_for_gpu
 
 
-def torch_of(folder: Path, version: str) -> str:
-    (folder / "version.py").write_text(f"debug = False\n__version__ = '{version}'\n")
+def torch_of(folder: Path, version: str, cuda: str = "None") -> str:
+    said = f"__version__ = '{version}'\ndebug = False\ncuda: Optional[str] = {cuda}\nhip = None\n"
+    (folder / "version.py").write_text(said)
     return str(folder / "__init__.py")
 
 
@@ -36,7 +42,7 @@ def test_only_versions_without_the_race_ask(version: str, safe: bool) -> None:
 
 def test_a_new_torch_is_told_where_to_ask_and_to_keep_quiet(tmp_path: Path) -> None:
     environment = {"PILOTLIGHT_KINETO_DIR": "/run/k"}
-    ask_for_traces(environment, torch_of(tmp_path, "2.13.0"))
+    ask_for_traces(environment, torch_of(tmp_path, "2.13.0"), has_gpu=True)
     assert environment["KINETO_USE_DAEMON"] == "1"
     assert environment["KINETO_IPC_SOCKET_DIR"] == "/run/k"
     assert environment["KINETO_LOG_LEVEL"] == "4"
@@ -44,25 +50,75 @@ def test_a_new_torch_is_told_where_to_ask_and_to_keep_quiet(tmp_path: Path) -> N
 
 def test_a_level_that_the_user_chose_stays(tmp_path: Path) -> None:
     environment = {"PILOTLIGHT_KINETO_DIR": "/run/k", "KINETO_LOG_LEVEL": "0"}
-    ask_for_traces(environment, torch_of(tmp_path, "2.13.0"))
+    ask_for_traces(environment, torch_of(tmp_path, "2.13.0"), has_gpu=True)
     assert environment["KINETO_LOG_LEVEL"] == "0"
 
 
 def test_an_older_torch_below_a_newer_one_does_not_ask(tmp_path: Path) -> None:
     environment = {"PILOTLIGHT_KINETO_DIR": "/run/k"}
-    ask_for_traces(environment, torch_of(tmp_path, "2.13.0"))
-    ask_for_traces(environment, torch_of(tmp_path, "2.8.0+cu128"))
+    ask_for_traces(environment, torch_of(tmp_path, "2.13.0"), has_gpu=True)
+    ask_for_traces(environment, torch_of(tmp_path, "2.8.0+cu128"), has_gpu=True)
     assert "KINETO_USE_DAEMON" not in environment
     assert "KINETO_IPC_SOCKET_DIR" not in environment
 
 
 def test_a_daemon_of_the_users_is_left_alone(tmp_path: Path) -> None:
     environment = {"KINETO_USE_DAEMON": "1"}
-    ask_for_traces(environment, torch_of(tmp_path, "2.8.0"))
+    ask_for_traces(environment, torch_of(tmp_path, "2.8.0"), has_gpu=True)
     assert environment == {"KINETO_USE_DAEMON": "1"}
 
 
 def test_a_torch_without_a_version_does_not_ask(tmp_path: Path) -> None:
     environment = {"PILOTLIGHT_KINETO_DIR": "/run/k"}
-    ask_for_traces(environment, str(tmp_path / "__init__.py"))
+    ask_for_traces(environment, str(tmp_path / "__init__.py"), has_gpu=True)
     assert "KINETO_USE_DAEMON" not in environment
+
+
+def test_with_a_gpu_it_does_not_ask_before_the_job_has_initialised_cuda(tmp_path: Path) -> None:
+    """Else torch would do so while it is imported: pytorch/pytorch#171804."""
+    environment = {"PILOTLIGHT_KINETO_DIR": "/run/k", "KINETO_USE_DAEMON": "1"}
+    ask_for_traces(environment, torch_of(tmp_path, "2.13.0", "'13.0'"), has_gpu=True)
+    assert "KINETO_USE_DAEMON" not in environment
+    assert environment["KINETO_IPC_SOCKET_DIR"] == "/run/k"
+    assert waits_for_gpu(environment)
+
+
+def test_without_a_gpu_a_torch_for_cuda_asks_from_the_beginning(tmp_path: Path) -> None:
+    environment = {"PILOTLIGHT_KINETO_DIR": "/run/k"}
+    ask_for_traces(environment, torch_of(tmp_path, "2.13.0", "'13.0'"), has_gpu=False)
+    assert environment["KINETO_USE_DAEMON"] == "1"
+    assert not waits_for_gpu(environment)
+
+
+_LATE = """
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+listener.bind(sys.argv[1] + "/dynolog")
+listener.settimeout(30)
+os.environ["KINETO_IPC_SOCKET_DIR"] = os.environ["PILOTLIGHT_KINETO_DIR"] = sys.argv[1]
+import torch
+from pilotlight.probe import tracing
+queued = []
+torch.cuda._lazy_call = queued.append  # as on a machine with a GPU, before it is used
+tracing.after_torch(torch)
+queued[0]()
+print(len(listener.recv(65536)) > 0, tracing.waits_for_gpu(os.environ), flush=True)
+os._exit(0)
+"""
+
+
+def test_torch_begins_to_ask_when_it_is_told_to() -> None:
+    pytest.importorskip("torch")
+    folder = Path(tempfile.mkdtemp(prefix="pl-"))  # short: it is a socket's
+    environment = {**os.environ, "PILOTLIGHT": "0", "KINETO_LOG_LEVEL": "4"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _LATE, str(folder)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        shutil.rmtree(folder)
+    assert done.stdout.split() == ["True", "False"], done.stderr

@@ -219,6 +219,11 @@ class NodeCapture:
             target.how = KINETO
         elif has_torch and target.facts.get("asks_daemon"):
             target.fail("it has not asked for traces so far; if it has just begun, try again")
+        elif has_torch and target.facts.get("waits_for_gpu"):
+            target.fail(
+                "it has not used its GPU so far, and torch asks for traces only from then on"
+                " (asking earlier would initialise CUDA for it)"
+            )
         elif has_torch:
             target.fail(
                 f"its torch ({target.facts['torch']}) does not ask for traces: start it with"

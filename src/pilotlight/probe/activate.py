@@ -108,6 +108,10 @@ def _imported(framework: "ModuleType") -> None:
         if framework.__name__ in ("torch", "jax"):
             errands.begin()
             devices.bring()
+        if framework.__name__ == "torch":
+            from pilotlight.probe.tracing import after_torch
+
+            after_torch(framework)
     except Exception as error:
         leave_reason(f"{type(error).__name__}: {error}")
 

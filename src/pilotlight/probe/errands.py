@@ -128,11 +128,14 @@ def _do(link: socket.socket, errand: Mapping[str, Any], token: object) -> None:
 
 def _facts(errand: Mapping[str, Any]) -> Answer:
     """Which frameworks are here, how far they are, and whether somebody else profiles already."""
+    from pilotlight.probe.tracing import waits_for_gpu
+
     facts: Answer = {}
     torch = sys.modules.get("torch")
     if torch is not None:
         facts["torch"] = str(getattr(torch, "__version__", ""))
         facts["asks_daemon"] = "KINETO_USE_DAEMON" in os.environ
+        facts["waits_for_gpu"] = waits_for_gpu(os.environ)
         profiler = sys.modules.get("torch.autograd.profiler")
         tracker = getattr(profiler, "KinetoStepTracker", None)
         if tracker is not None:

@@ -1,4 +1,4 @@
-"""Lets torch ask the agent for traces, where that is safe. Loaded just before torch is."""
+"""Lets torch ask the agent for traces, where and when that is safe. Loaded just before torch is."""
 
 import os
 
@@ -6,31 +6,78 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 # Before, Kineto's thread that asks and the one that imports torch make its socket at the same time,
 # and one closes that of the other: the process aborts, mostly. pytorch/pytorch#163545.
 _MENDED_IN = (2, 10)
 _ERRORS = "4"
+# What a machine has whose GPUs torch can use.
+_DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+_KINETO, _BEGIN = "libtorch_cpu.so", "_ZN5torch18global_kineto_initEv"
 
 
 def before_torch(spec: "ModuleSpec") -> None:
-    ask_for_traces(os.environ, spec.origin or "")
+    has_gpu = any(map(os.path.exists, _DEVICES))
+    ask_for_traces(os.environ, spec.origin or "", has_gpu)
 
 
-def ask_for_traces(environment: "MutableMapping[str, str]", origin: str) -> None:
-    """Sets what Kineto reads when torch is loaded, or takes it back for a torch that is older."""
+def ask_for_traces(environment: "MutableMapping[str, str]", origin: str, has_gpu: bool) -> None:
+    """Sets what Kineto reads when torch is loaded, or takes it back for a torch that is older.
+
+    While it is loaded, Kineto would initialise CUDA: what the job sets after that (which devices it
+    sees) would come too late, and its forked children could not use CUDA. pytorch/pytorch#171804.
+    So with a GPU it is begun when the job has initialised CUDA: see after_torch()."""
     folder = environment.get("PILOTLIGHT_KINETO_DIR")
     if not folder:
         return
-    if is_safe(_version_beside(origin)):
-        environment["KINETO_USE_DAEMON"] = "1"
+    about = _about(origin)
+    if is_safe(about.get("__version__", "")):
         environment["KINETO_IPC_SOCKET_DIR"] = folder
         # With a daemon it would write a line into the job's output for everything it does.
         environment.setdefault("KINETO_LOG_LEVEL", _ERRORS)
+        uses_gpu = any(about.get(name, "None") != "None" for name in ("cuda", "hip"))
+        if not (has_gpu and uses_gpu):
+            environment["KINETO_USE_DAEMON"] = "1"
+            return
     elif environment.get("KINETO_IPC_SOCKET_DIR") == folder:
         # From a parent that has a newer torch.
-        environment.pop("KINETO_USE_DAEMON", None)
         del environment["KINETO_IPC_SOCKET_DIR"]
+    else:
+        return
+    # From a parent that has begun.
+    environment.pop("KINETO_USE_DAEMON", None)
+
+
+def waits_for_gpu(environment: "MutableMapping[str, str]") -> bool:
+    """Whether torch is to ask for traces as soon as the job uses its GPU."""
+    folder = environment.get("PILOTLIGHT_KINETO_DIR", "")
+    is_ours = bool(folder) and environment.get("KINETO_IPC_SOCKET_DIR") == folder
+    return is_ours and "KINETO_USE_DAEMON" not in environment
+
+
+def after_torch(torch: "ModuleType") -> None:
+    """Torch runs what is given to it here when the job has initialised CUDA, or at once."""
+    if waits_for_gpu(os.environ):
+        torch.cuda._lazy_call(begin_asking)
+
+
+def begin_asking() -> None:
+    """Does what torch does at its import where the variable is set. Never raises."""
+    try:
+        import ctypes
+        import sys
+
+        folder = os.path.dirname(sys.modules["torch"].__file__ or "")  # noqa: PTH120
+        path = os.path.join(folder, "lib", _KINETO)  # noqa: PTH118
+        begin = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)[_BEGIN]
+        begin.restype = None
+        os.environ["KINETO_USE_DAEMON"] = "1"
+        begin()
+    except Exception as error:
+        from pilotlight.probe.activate import leave_reason
+
+        leave_reason(f"{type(error).__name__}: {error}")
 
 
 def is_safe(version: str) -> bool:
@@ -44,12 +91,15 @@ def is_safe(version: str) -> bool:
     return number > _MENDED_IN or (number == _MENDED_IN and not is_early)
 
 
-def _version_beside(origin: str) -> str:
+def _about(origin: str) -> "dict[str, str]":
+    """What torch's own version.py says: its version, and of which CUDA or HIP it is."""
+    found: dict[str, str] = {}
     try:
         with open(os.path.join(os.path.dirname(origin), "version.py"), "rb") as file:  # noqa: PTH118, PTH120, PTH123
             for line in file.read(65536).decode("utf-8", "replace").splitlines():
-                if line.startswith("__version__"):
-                    return line.partition("=")[2].strip().strip("'\"")
+                name, is_set, value = line.partition("=")
+                if is_set:
+                    found[name.partition(":")[0].strip()] = value.strip().strip("'\"")
     except OSError:
         pass
-    return ""
+    return found
