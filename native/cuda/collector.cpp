@@ -156,6 +156,17 @@ void Collector::set_buffers_ours(bool ours) noexcept {
   }
 }
 
+// Again every second until it works: we are called while CUDA initialises itself, and what of CUPTI
+// answers already then is not written anywhere.
+const char* Collector::prepare_records() noexcept {
+  if (!has_buffers_) {
+    has_buffers_ = library_.register_buffers(request, complete, request2, complete2) == kSuccess;
+  }
+  if (!has_buffers_) return "no device records: cuptiActivityRegisterCallbacks failed";
+  if (!has_clock_) has_clock_ = clock_.open(&library_, tick_kind_);
+  return has_clock_ ? nullptr : "no device records: CUPTI tells no time";
+}
+
 bool Collector::take() noexcept {
   char text[160];
   const char* why = library_.open();
@@ -183,12 +194,8 @@ bool Collector::take() noexcept {
   // Buffers of theirs that are still out would come back to us.
   if (had_others_.exchange(false)) library_.flush(kFlushForced);
   set_buffers_ours(true);
-  result = library_.register_buffers(request, complete, request2, complete2);
-  if (result != kSuccess) {
-    snprintf(text, sizeof(text), "no device records: cuptiActivityRegisterCallbacks failed with %d",
-             result);
-    missing(text);
-  }
+  has_buffers_ = has_clock_ = false;
+  prepare_records();
   launches_.open(api_, tick_kind_);
   decoder_.open(api_);
   for (uint32_t event : kResourceEvents) library_.enable_callback(true, cupti::kResource, event);
@@ -198,8 +205,6 @@ bool Collector::take() noexcept {
   wholes_.restart();
   node_records_.restart();
   nodes_on_ = false;
-  has_clock_ = clock_.open(&library_, tick_kind_);
-  if (!has_clock_) missing("no device records: CUPTI tells no time");
   launches_on_ = launches_.enable(&library_, true) == kSuccess;
   if (!launches_on_) missing("no launches: cuptiEnableCallback failed");
   holds_.store(true, std::memory_order_release);

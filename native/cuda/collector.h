@@ -68,6 +68,8 @@ class Collector {
   bool take() noexcept;
   void ask_for_hardware_events() noexcept;
   void set_buffers_ours(bool ours) noexcept;
+  // nullptr, or why there are none.
+  const char* prepare_records() noexcept;
   void release(bool teardown) noexcept;
   void begin_window(Window window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
@@ -135,7 +137,8 @@ class Collector {
   std::atomic<bool> finishing_{false};
   std::atomic<bool> flushed_{false};  // at exit: all that CUPTI had was handed over
   bool has_threads_ = false;
-  bool has_clock_ = false;
+  bool has_buffers_ = false;
+  bool has_clock_ = false;       // and buffers: what records need
   bool has_graphs_ = false;      // as a whole
   bool without_wholes_ = false;  // although asked for, none came
   bool without_nodes_ = false;

@@ -347,7 +347,11 @@ void Collector::second(int64_t now_ns) noexcept {
   pthread_mutex_lock(&lock_);
   if (holds_.load(std::memory_order_relaxed)) {
     library_.flush(0);
-    if (has_clock_) clock_.check();
+    if (has_clock_) {
+      clock_.check();
+    } else if (const char* why = prepare_records()) {
+      missing(why);
+    }
   }
   PcCounts pc = pc_.counts();
   PmCounts pm = pm_.counts();

@@ -56,6 +56,18 @@ def test_the_job_goes_on_and_the_recording_says_why(
     assert f"gpu/missing: {said}" in done.rows("marks")
 
 
+def test_a_clock_that_cupti_has_only_after_the_start_is_waited_for(gpu_job: RunGpuJob) -> None:
+    """The driver calls us while it initialises itself: what answers then is not known."""
+    done = gpu_job(
+        "import time\ngpu = Gpu()\nend = time.monotonic() + 4\n"
+        "while time.monotonic() < end: gpu.kernel('gemm', 1000); time.sleep(0.01)\n",
+        PILOTLIGHT_SIM_TRAPS="late_clock",
+    )
+    assert done.code == 0, done.err
+    assert done.rows("activities")["gemm"] > 10
+    assert not any(name.startswith("gpu/missing") for name in done.rows("marks"))
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [

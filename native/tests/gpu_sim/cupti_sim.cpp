@@ -249,6 +249,7 @@ abi::Result cuptiGetVersion(uint32_t* version) {
 
 abi::Result cuptiGetTimestamp(uint64_t* ns) {
   if (has_trap("no_clock")) return abi::kNotInitialized;
+  if (has_trap("late_clock") && !has_context) return abi::kNotInitialized;
   *ns = told_time(now());
   return abi::kSuccess;
 }
