@@ -110,6 +110,8 @@ class Collector {
   // How long CUPTI is left alone when it was refused, or when another tool has just left: that one
   // may still ask for its last records.
   static constexpr int64_t kRetryNs = 2000000000;
+  // How long a thread that is not ours waits for ours, if that is inside CUPTI.
+  static constexpr int64_t kYieldWaitNs = 1000000000;
 
   const ProviderApi* api_ = nullptr;
   Library library_;
