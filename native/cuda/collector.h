@@ -75,6 +75,7 @@ class Collector {
   void end_window(int64_t now_ns) noexcept;
   void set_records(bool on, bool nodes) noexcept;
   void switch_records(bool on) noexcept;
+  int64_t switch_ns() const noexcept;
   void mark_window() noexcept;
   void watch_graphs(int64_t now_ns) noexcept;
   void choose_graphs() noexcept;
@@ -149,6 +150,8 @@ class Collector {
   bool records_on_ = false;
   bool launches_on_ = false;
   bool nodes_on_ = false;
+  int64_t switches_ns_[4] = {};  // the last times that records were turned on or off
+  uint32_t switches_ = 0;
   bool is_sampling_ = false;  // this cycle's on window, instead of device records
   std::atomic<DeviceSampler*> notes_contexts_{nullptr};
   std::atomic<bool> saw_graph_{false};

@@ -27,11 +27,21 @@ void Collector::set_records(bool on, bool nodes) noexcept {
   // A whole graph or its nodes: never both. Records of nodes come by the kind of their work.
   bool want_nodes = on && (nodes || !has_graphs_);
   bool changes = want_nodes != nodes_on_;
+  if (!changes && on == records_on_) return;
+  int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
   if (records_on_ && (!on || changes)) switch_records(false);
   if (changes && (!has_graphs_ || library_.show_nodes(want_nodes) == kSuccess)) {
     nodes_on_ = want_nodes;
   }
   if (on && !records_on_) switch_records(true);
+  switches_ns_[switches_++ % std::size(switches_ns_)] = clock_ns(CLOCK_MONOTONIC) - began_ns;
+}
+
+// The shortest of the last ones: in the others our thread may have waited for a core. The first one
+// is left out, in which CUPTI prepares itself.
+int64_t Collector::switch_ns() const noexcept {
+  if (switches_ <= std::size(switches_ns_)) return 0;
+  return *std::min_element(std::begin(switches_ns_), std::end(switches_ns_));
 }
 
 void Collector::switch_records(bool on) noexcept {
@@ -274,6 +284,7 @@ WindowFacts Collector::facts(int64_t now_ns) noexcept {
   }
   facts.launch_cost_ns = static_cast<int64_t>(cost / ticks_per_ns);
   facts.cupti_cost_ns = static_cast<int64_t>(decoder_.counts().overhead_ns - overhead_before_);
+  facts.switch_ns = switch_ns();
   facts.overrun = pool_.exhausted() != exhausted_before_;
   const StepClock& steps = *api_->steps;
   uint64_t count = steps.count.load(std::memory_order_acquire);

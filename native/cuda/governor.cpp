@@ -127,6 +127,7 @@ void Governor::observe(const WindowFacts& window) noexcept {
     call_on_ns_ = window.call_ns;
     calls_on_ = window.calls;
     cupti_ratio_ = (cupti_ratio_ + static_cast<double>(window.cupti_cost_ns) / duration) / 2;
+    switch_ratio_ = 2 * static_cast<double>(window.switch_ns) / duration;
     return;
   }
   if (window.kind == WindowKind::kPlain && call_on_ns_ > 0 && window.call_ns > 0) {
@@ -155,10 +156,12 @@ void Governor::end_cycle(double off_ns, uint32_t off_steps) noexcept {
 double Governor::record_ratio() const noexcept {
   double calls = launches_per_ns_ * record_ns_;
   double known = std::max({cupti_ratio_, calls, 1e-5});
-  if (overhead_.pairs < kLeastPairs) return known;
+  // Launches may have to wait while records are turned on and off, and steps that see it lie in no
+  // window: it is reckoned as if they all did.
+  if (overhead_.pairs < kLeastPairs) return known + switch_ratio_;
   uint32_t kept = overhead_.pairs - 2 * (overhead_.pairs / 5);
   double error = (overhead_.high - overhead_.ratio) / t_of(kept - 1);
-  return std::max(known, overhead_.ratio + error);
+  return std::max(known, overhead_.ratio + error) + switch_ratio_;
 }
 
 double Governor::spent_ratio() const noexcept {

@@ -35,6 +35,7 @@ struct WindowFacts {
   uint64_t calls;          // timed, of those that launch a kernel
   double call_ns;          // mean length of such a call between our callbacks; 0: none
   int64_t cupti_cost_ns;   // that CUPTI itself reported
+  int64_t switch_ns;       // turning records on or off once
   bool overrun;            // records were lost for lack of room
 };
 
@@ -90,6 +91,7 @@ class Governor {
   double record_ns_;  // of one device record on the launching thread
   bool has_record_ns_ = false;
   double cupti_ratio_ = 0;
+  double switch_ratio_ = 0;
   bool has_rate_ = false;
   bool overrun_ = false;
 };

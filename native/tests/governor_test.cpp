@@ -28,6 +28,7 @@ struct World {
   double noise;
   bool has_steps = true;
   double pauses = 0;  // share of windows in which the machine had other things to do
+  int64_t switch_ns = 0;
   std::mt19937 random{7};
 
   WindowFacts window(WindowKind kind, int64_t length_ns) {
@@ -35,6 +36,7 @@ struct World {
     facts.kind = kind;
     facts.duration_ns = length_ns;
     bool on = kind == WindowKind::kOn;
+    facts.switch_ns = switch_ns;
     if (kind != WindowKind::kQuiet) {
       double seconds = double(length_ns) / 1e9;
       facts.launches = uint64_t(launches_per_s * seconds);
@@ -74,6 +76,7 @@ double run(Governor* governor, World* world, int cycles) {
       double records = part.kind == WindowKind::kOn ? world->cost * double(part.length) : 0;
       double calls = part.kind == WindowKind::kOn ? double(facts.launches) * world->record_ns : 0;
       spent += double(facts.launch_cost_ns) + std::max(records, calls);
+      spent += part.kind == WindowKind::kOn ? 2 * double(world->switch_ns) : 0;
       whole += double(part.length);
     }
   }
@@ -104,6 +107,18 @@ void the_ceiling_holds_in_a_storm_of_launches() {
     World world = {rate, 80, 300, 0, 0, false};
     CHECK(run(&governor, &world, 60) <= 0.01);
     CHECK((governor.plan().quiet_ns > 0) == (rate >= 1e5));
+  }
+}
+
+void the_ceiling_holds_where_turning_records_on_and_off_takes_long() {
+  for (int64_t switch_ns : {100000, 5000000, 50000000}) {
+    for (double cost : {0.0, 0.02}) {
+      Governor governor({});
+      World world = {1000, 50, 0, cost, 0.002};
+      world.switch_ns = switch_ns;
+      double spent = run(&governor, &world, 60);
+      CHECK(spent <= 0.01);
+    }
   }
 }
 
@@ -167,6 +182,7 @@ int main() {
   what_costs_nothing_is_collected_nearly_always();
   the_ceiling_holds_whatever_records_cost();
   the_ceiling_holds_in_a_storm_of_launches();
+  the_ceiling_holds_where_turning_records_on_and_off_takes_long();
   the_interval_has_the_truth_in_it();
   a_few_slow_launches_do_not_stop_collection();
   a_loss_halves_what_is_collected();

@@ -59,6 +59,21 @@ def test_a_report_lists_work_by_time_with_who_launched_it(
     assert process["losses"] == {} and process["missing"] == []
 
 
+def test_where_records_are_turned_on_and_off_slowly_that_is_done_seldom(
+    gpu_job: RunGpuJob,
+) -> None:
+    """20 ms for both would be a fifth of each cycle; within 0.7 % it is once in three seconds."""
+    done = gpu_job(
+        "import time\ngpu = Gpu()\nend = time.monotonic() + 5\n"
+        "while time.monotonic() < end: gpu.kernel('gemm', 1000); time.sleep(0.01)\n",
+        PILOTLIGHT_GPU="auto",
+        PILOTLIGHT_GPU_PERIOD="0.1",
+        PILOTLIGHT_SIM_SWITCH_NS="10000000",
+    )
+    assert done.code == 0, done.err
+    assert 2 < done.marks("gpu/window").count(1) < 12
+
+
 def test_totals_of_windows_stand_for_the_time_between_them(
     gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
 ) -> None:

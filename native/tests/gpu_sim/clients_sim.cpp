@@ -111,6 +111,11 @@ abi::Result enable_kind(Client* client, uint32_t kind, bool on) {
   if (!on && kVersion == 130000 && kind == abi::kConcurrentKernel && client->kinds[kind] != 0) {
     illegal("13.0 GA deadlocks when kernel records are disabled");
   }
+  static const double switch_ns = number_in("PILOTLIGHT_SIM_SWITCH_NS", 0);
+  if (switch_ns > 0 && kind == abi::kConcurrentKernel) {
+    timespec pause = {0, static_cast<long>(switch_ns)};
+    nanosleep(&pause, nullptr);
+  }
   set_kind(client, kind, on);
   return abi::kSuccess;
 }
