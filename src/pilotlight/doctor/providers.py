@@ -69,6 +69,13 @@ def ranges(environment: Mapping[str, str]) -> Check:
     if not (library_folder() / "libpilotlight_nvtx.so").exists():
         return limited("NVTX ranges", "our library was not built", "reinstall pilotlight")
     earlier = environment.get("NVTX_INJECTION64_PATH")
+    if earlier and Path(earlier).name.startswith("libcupti.so"):
+        return limited(
+            "NVTX ranges",
+            f"recorded; but NVTX_INJECTION64_PATH is {earlier}, as some images set it: CUPTI may then"
+            " be taken before we, or PyTorch's profiler, can have it",
+            "unset NVTX_INJECTION64_PATH",
+        )
     return ok("NVTX ranges", f"recorded{f'; {earlier} is loaded too' if earlier else ''}")
 
 
