@@ -144,7 +144,7 @@ void Collector::ask_for_hardware_events() noexcept {
   missing(text);
 }
 
-// In V1 these are of the process: another tool's buffers may not be zeroed.
+// In V1 this is of the process, and is given back: another tool's buffers are not zeroed.
 void Collector::set_buffers_ours(bool ours) noexcept {
   uint8_t zeroed = ours ? 1 : 0;
   library_.set_attribute(kZeroedOutBuffer, sizeof(zeroed), &zeroed);
@@ -221,7 +221,7 @@ void Collector::release(bool teardown) noexcept {
   if (has_graphs_) library_.disable(kGraphTrace);
   // All of them: whoever comes next would get those that are still out.
   library_.flush(kFlushForced);
-  set_buffers_ours(false);
+  if (library_.api() == Api::kV1) set_buffers_ours(false);
   if (teardown) {
     // The safe place for cuptiFinalize is the end of a CUDA call: see callback().
     finalize_.store(true, std::memory_order_release);

@@ -150,8 +150,10 @@ class Collector {
   bool records_on_ = false;
   bool launches_on_ = false;
   bool nodes_on_ = false;
-  int64_t switches_ns_[4] = {};  // the last times that records were turned on or off
-  uint32_t switches_ = 0;
+  struct Switches {
+    int64_t last_ns[2];  // what it took
+    uint32_t count;
+  } switches_[2] = {};        // of records off, and on
   bool is_sampling_ = false;  // this cycle's on window, instead of device records
   std::atomic<DeviceSampler*> notes_contexts_{nullptr};
   std::atomic<bool> saw_graph_{false};

@@ -34,14 +34,19 @@ void Collector::set_records(bool on, bool nodes) noexcept {
     nodes_on_ = want_nodes;
   }
   if (on && !records_on_) switch_records(true);
-  switches_ns_[switches_++ % std::size(switches_ns_)] = clock_ns(CLOCK_MONOTONIC) - began_ns;
+  Switches& switches = switches_[on ? 1 : 0];
+  switches.last_ns[switches.count++ % 2] = clock_ns(CLOCK_MONOTONIC) - began_ns;
 }
 
-// The shortest of the last ones: in the others our thread may have waited for a core. The first one
-// is left out, in which CUPTI prepares itself.
+// On and off once: the shorter of the last two times each, since in the other one our thread may
+// have waited for a core. Not before there are two beside the first, for which CUPTI prepares
+// itself.
 int64_t Collector::switch_ns() const noexcept {
-  if (switches_ <= std::size(switches_ns_)) return 0;
-  return *std::min_element(std::begin(switches_ns_), std::end(switches_ns_));
+  int64_t sum_ns = 0;
+  for (const Switches& switches : switches_) {
+    if (switches.count > 2) sum_ns += std::min(switches.last_ns[0], switches.last_ns[1]);
+  }
+  return sum_ns;
 }
 
 void Collector::switch_records(bool on) noexcept {

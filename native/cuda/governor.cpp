@@ -127,7 +127,7 @@ void Governor::observe(const WindowFacts& window) noexcept {
     call_on_ns_ = window.call_ns;
     calls_on_ = window.calls;
     cupti_ratio_ = (cupti_ratio_ + static_cast<double>(window.cupti_cost_ns) / duration) / 2;
-    switch_ratio_ = 2 * static_cast<double>(window.switch_ns) / duration;
+    switch_ratio_ = static_cast<double>(window.switch_ns) / duration;
     return;
   }
   if (window.kind == WindowKind::kPlain && call_on_ns_ > 0 && window.call_ns > 0) {

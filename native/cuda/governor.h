@@ -35,7 +35,7 @@ struct WindowFacts {
   uint64_t calls;          // timed, of those that launch a kernel
   double call_ns;          // mean length of such a call between our callbacks; 0: none
   int64_t cupti_cost_ns;   // that CUPTI itself reported
-  int64_t switch_ns;       // turning records on or off once
+  int64_t switch_ns;       // turning records on and off once
   bool overrun;            // records were lost for lack of room
 };
 

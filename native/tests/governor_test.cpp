@@ -76,7 +76,7 @@ double run(Governor* governor, World* world, int cycles) {
       double records = part.kind == WindowKind::kOn ? world->cost * double(part.length) : 0;
       double calls = part.kind == WindowKind::kOn ? double(facts.launches) * world->record_ns : 0;
       spent += double(facts.launch_cost_ns) + std::max(records, calls);
-      spent += part.kind == WindowKind::kOn ? 2 * double(world->switch_ns) : 0;
+      spent += part.kind == WindowKind::kOn ? double(world->switch_ns) : 0;
       whole += double(part.length);
     }
   }

@@ -84,9 +84,9 @@ def test_a_plugin_of_the_users_is_named() -> None:
 
 def test_tools_that_were_there_first_are_named() -> None:
     assert "/tool.so is loaded too" in ranges({"NVTX_INJECTION64_PATH": "/tool.so"}).detail
+    assert "after /x.so" in opencl(True, {"OPENCL_LAYERS": "/x.so"}).detail
 
 
 def test_an_image_that_makes_cupti_the_tool_for_ranges_is_told() -> None:
     check = ranges({"NVTX_INJECTION64_PATH": "/usr/local/cuda/lib64/libcupti.so.13"})
     assert check.state == "limited" and check.fix == "unset NVTX_INJECTION64_PATH"
-    assert "after /x.so" in opencl(True, {"OPENCL_LAYERS": "/x.so"}).detail

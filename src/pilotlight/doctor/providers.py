@@ -72,8 +72,8 @@ def ranges(environment: Mapping[str, str]) -> Check:
     if earlier and Path(earlier).name.startswith("libcupti.so"):
         return limited(
             "NVTX ranges",
-            f"recorded; but NVTX_INJECTION64_PATH is {earlier}, as some images set it: CUPTI may then"
-            " be taken before we, or PyTorch's profiler, can have it",
+            f"recorded; but NVTX_INJECTION64_PATH is {earlier}, as some images set it: CUPTI may"
+            " then be taken before we, or PyTorch's profiler, can have it",
             "unset NVTX_INJECTION64_PATH",
         )
     return ok("NVTX ranges", f"recorded{f'; {earlier} is loaded too' if earlier else ''}")
