@@ -7,7 +7,7 @@ import pytest
 from pilotlight.doctor.cupti import Answer
 from pilotlight.doctor.providers import collectives, kernels, opencl, provider_checks, ranges
 
-_WORKS = Answer(0, driver=13000, devices=8, cupti="libcupti.so.13", version=130001, subscribed=0)
+_WORKS = Answer(init=0, driver=13000, devices=8, cupti="libcupti.so.13", subscribed=0)
 
 
 def test_every_check_answers_here() -> None:

@@ -40,7 +40,7 @@ NO_ANSWER = ("CUDA does not answer, or ends the process that asks", _UNKNOWN_INI
 
 _QUESTIONS = """
 import ctypes, json, sys
-answer = {"init": -1, "driver": 0, "devices": 0, "cupti": "", "version": 0, "subscribed": -1}
+answer = {"init": -1, "driver": 0, "devices": 0, "cupti": "", "subscribed": -1}
 number = ctypes.c_int()
 cuda = ctypes.CDLL("libcuda.so.1")
 answer["init"] = cuda.cuInit(0)
@@ -54,7 +54,6 @@ for path in sys.argv[1:]:
     if answer["init"] != 0 or answer["subscribed"] not in (-1, 15, 999): break
     cupti = ctypes.CDLL(path)
     answer["cupti"] = path
-    if cupti.cuptiGetVersion(ctypes.byref(number)) == 0: answer["version"] = number.value
     answer["subscribed"] = cupti.cuptiSubscribe(ctypes.byref(subscriber), hears, None)
     if answer["subscribed"] == 0: cupti.cuptiUnsubscribe(subscriber)
 print(json.dumps(answer))
@@ -67,7 +66,6 @@ class Answer:
     driver: int  # the newest CUDA that it supports, 13040 is 13.4
     devices: int
     cupti: str  # the last one that was asked
-    version: int  # of it; 0: it did not say
     subscribed: int  # of cuptiSubscribe; 0: it worked
 
     @property

@@ -61,8 +61,9 @@ def kernels(
         return limited(what, *refused)
     earlier = environment.get("CUDA_INJECTION64_PATH")
     chained = f"; {earlier} is loaded too" if earlier else ""
-    seen = f"{answer.devices} GPUs, driver for CUDA {answer.cuda}"
-    return ok(what, f"{seen}; recorded through {answer.cupti}{chained}")
+    gpus = f"{answer.devices} GPU{'s' if answer.devices != 1 else ''}"
+    detail = f"{gpus}, driver for CUDA {answer.cuda}; recorded through {answer.cupti}{chained}"
+    return ok(what, detail)
 
 
 def ranges(environment: Mapping[str, str]) -> Check:
