@@ -17,6 +17,7 @@ from pilotlight.agent.lock import AgentLock
 from pilotlight.agent.spawn import ensure_agent
 from pilotlight.client import Client
 from pilotlight.errors import AgentError
+from pilotlight.recording.manifest import read_manifest
 from pilotlight.runtime import Runtime, agent_pid, prepare
 
 
@@ -161,3 +162,19 @@ def test_detail_kept_in_memory_is_on_disk_when_the_job_ends(place: Runtime) -> N
     assert not (folder / "detail").is_symlink() and not in_memory.exists()
     assert agent.recording().detail("counters")["value"].tolist() == [5]
     assert agent.stop() == ""
+
+
+def test_what_the_agent_cost_is_counted_from_the_opening_of_each_recording(
+    agent: RunningAgent,
+) -> None:
+    with agent.client() as client:
+        client.ask("record", job="first", folder=None, command=["sleep"])
+        time.sleep(0.5)
+        client.ask("record", job="second", folder=None, command=["sleep"])
+        folders = {one["job"]: Path(one["folder"]) for one in client.ask("status")["jobs"]}
+        for job in folders:
+            client.ask("finish", job=job, exit_code=0, signal=None)
+    first, second = (read_manifest(folders[job]).agent for job in ("first", "second"))
+    assert first.wall_ns >= 500_000_000 > second.wall_ns > 0
+    # In a test the agent is a thread of a process that has used much more.
+    assert 0 < second.cpu_ns <= first.cpu_ns < time.process_time_ns() - second.cpu_ns

@@ -31,7 +31,7 @@ def test_a_command_that_does_not_exist_is_127_with_a_shells_message(
 ) -> None:
     done = pilotlight_cli("run", "--", "no-such-command-here")
     assert done.returncode == 127
-    assert "no-such-command-here: command not found" in done.stderr
+    assert done.stderr == "pilotlight run: no-such-command-here: command not found\n"
 
 
 def test_a_file_that_cannot_be_executed_is_126(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Job:
     positions: Mapping[str, object]  # of segments whose processes have still to come back
     runner: int | None  # handle of the `pilotlight run` that asked for the recording
     opened_ns: int
+    # What the agent had used by then.
+    opened_cpu_ns: int = field(default_factory=time.process_time_ns)
     processes: dict[str, Process] = field(default_factory=dict)
     ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     finish: Finish | None = None

@@ -123,7 +123,13 @@ class Jobs:
         first_ns = self._clocks.pairs[0].monotonic_ns
         earlier = [pair for pair in before.clocks if pair.monotonic_ns < first_ns]
         clocks = (*earlier[-_REMEMBERED:], *self._clocks.pairs)
-        job.recorder.write_manifest(replace(agent, restarts=before.agent.restarts), clocks)
+        agent = replace(
+            agent,
+            restarts=before.agent.restarts,
+            cpu_ns=time.process_time_ns() - job.opened_cpu_ns,
+            wall_ns=time.monotonic_ns() - job.opened_ns,
+        )
+        job.recorder.write_manifest(agent, clocks)
 
     def close(self, job: Job, agent: AgentFacts) -> None:
         """The job has ended, and all its processes are drained."""

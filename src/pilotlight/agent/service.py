@@ -114,14 +114,11 @@ class Service:
         return time.monotonic_ns()
 
     def facts(self) -> AgentFacts:
-        usage = self.governor.latest
         return AgentFacts(
             pid=os.getpid(),
             version=__version__,
             start_time=process_start_time(os.getpid()) or 0,
-            cpu_ns=usage.cpu_ns,
-            wall_ns=usage.time_ns - self.started_ns,
-            rss_bytes=usage.rss_bytes,
+            rss_bytes=self.governor.latest.rss_bytes,
         )
 
     def status(self) -> dict[str, object]:

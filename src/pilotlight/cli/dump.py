@@ -171,14 +171,16 @@ def lines(result: dict[str, Any]) -> list[str]:
             f"process {process['pid']}" + (f": {process['problem']}" if process["problem"] else "")
         )
         for thread in process["threads"]:
-            shown.append(f"  thread {thread['thread']} ({thread['state'].replace('_', ' ')})")
+            main = "main " if thread["thread"] == process["pid"] else ""
+            state = thread["state"].replace("_", " ")
+            shown.append(f"  {main}thread {thread['thread']} ({state})")
             for frame in reversed(thread["frames"]):
                 shown.append(f"    {frame['function']} ({frame['file']}:{frame['line']})")
     if result["processes_left_out"]:
         shown.append(f"{result['processes_left_out']} more processes: name one by its pid")
     if "recording" in result:
         seconds = (result["range_ns"][1] - result["range_ns"][0]) / 1e9
-        shown.append(f"last {seconds:.1f} s of {result['of']}: {result['recording']}")
+        shown.append(f"the last {seconds:.1f} s: {result['recording']}")
         shown.append(f"see it with `pilotlight report {result['recording']}`")
         shown += _flight_lines(result["flight_recorder"])
     return shown

@@ -64,6 +64,8 @@ class Run:
             process = JobProcess(command, environment)
         except StartFailed as failed:
             if client is not None:
+                # That nothing ran needs no line of its own.
+                voice = _Voice(quiet=True, as_json=args.json)
                 _close_recording(client, job, Ended(failed.exit_code, None), args.output, voice)
             print(f"pilotlight run: {failed}", file=sys.stderr)
             return failed.exit_code

@@ -38,7 +38,9 @@ class Lost:
 
 @dataclass(frozen=True)
 class AgentFacts:
-    """The agent's own cost; `restarts` are the times (monotonic) at which another one took over.
+    """The agent, and what it cost since this one opened the recording.
+
+    `restarts` are the times (monotonic) at which another one took over.
 
     `start_time` is field 22 of /proc/PID/stat: with the pid it names the agent's process.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from pilotlight.report import units
@@ -54,7 +55,7 @@ def print_devices(devices: Devices, console: Console) -> None:
     if lines:
         console.print(Text("The machine", style="bold"))
         for line in lines:
-            console.print(Text(f"  {units.printable(line)}"))
+            console.print(Padding(Text(units.printable(line)), (0, 0, 0, 2), expand=False))
         console.print()
 
 

@@ -77,11 +77,11 @@ def overhead_notes(report: Report) -> list[str]:
             f"{units.frequency(slowest.achieved_hz)} reached at least of "
             f"{units.frequency(slowest.asked_hz)} asked"
         )
-    agent_cpu = overhead.agent_cpu_ratio
-    memory = overhead.agent_rss_bytes
+    ratio, rss_bytes = overhead.agent_cpu_ratio, overhead.agent_rss_bytes
+    agent = units.NOT_MEASURED if ratio is None else f"{units.share(ratio)} of a core"
+    memory = units.NOT_MEASURED if rss_bytes is None else units.size(rss_bytes)
     return [
         f"sampler in each process: {sampler}",
-        f"agent: {units.share(agent_cpu) if agent_cpu is not None else units.NOT_MEASURED} of a "
-        f"core, memory {units.size(memory) if memory is not None else units.NOT_MEASURED}",
+        f"agent: {agent}, memory {memory}",
         f"detail on disk: {units.size(overhead.recorded_bytes)}",
     ]

@@ -8,6 +8,9 @@ import numpy as np
 
 from pilotlight.recording.recording import Recording
 
+# In less than a second what it takes to open and close a recording would pass for a rate.
+_LEAST_NS = 1_000_000_000
+
 
 @dataclass(frozen=True)
 class SamplerCost:
@@ -34,7 +37,7 @@ def overhead_of(recording: Recording) -> Overhead:
     agent = recording.manifest.agent
     return Overhead(
         samplers=_samplers(recording),
-        agent_cpu_ratio=agent.cpu_ns / agent.wall_ns if agent.wall_ns > 0 else None,
+        agent_cpu_ratio=agent.cpu_ns / agent.wall_ns if agent.wall_ns >= _LEAST_NS else None,
         agent_rss_bytes=agent.rss_bytes or None,
         recorded_bytes=recording.manifest.detail_bytes,
     )

@@ -67,6 +67,15 @@ def _about(report: Report) -> str:
     return "  ·  ".join(units.printable(part) for part in parts if part)
 
 
+def _has_ranks(report: Report) -> bool:
+    return any(facts.rank is not None for facts in report.processes)
+
+
+def _who(report: Report) -> str:
+    """The title of a column of labels."""
+    return "rank" if _has_ranks(report) else "process"
+
+
 def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
     """Columns are numbers, to the right; those in `wide` are text and take what room is left."""
     table = titled(title)
@@ -98,7 +107,9 @@ def _print_table(console: Console, table: Table, more: int) -> None:
 def _print_steps(report: Report, console: Console) -> None:
     if not report.steps:
         return
-    table = _table("Steps", "rank", "steps", "median", "p95", "min", "max", "outliers", "cost")
+    table = _table(
+        "Steps", _who(report), "steps", "median", "p95", "min", "max", "outliers", "cost"
+    )
     slowest_first = sorted(report.steps, key=lambda steps: -steps.median_ns)
     for steps in slowest_first[:_PROCESSES]:
         _add(
@@ -212,7 +223,7 @@ def _print_ranges(report: Report, console: Console) -> None:
 def _print_threads(report: Report, console: Console) -> None:
     if not report.threads:
         return
-    table = _table("Threads", "thread", "rank", "samples", *_STATE_TITLES, wide=["thread"])
+    table = _table("Threads", "thread", _who(report), "samples", *_STATE_TITLES, wide=["thread"])
     for row in report.threads[:_ROWS]:
         _add(
             table,
@@ -236,7 +247,7 @@ def _states(times: StateTimes) -> Iterable[str]:
 def _print_counters(report: Report, console: Console) -> None:
     if not report.counters:
         return
-    table = _table("Counters", "name", "rank", "last", "min", "max", wide=["name"])
+    table = _table("Counters", "name", _who(report), "last", "min", "max", wide=["name"])
     for values in report.counters[:_ROWS]:
         numbers = (units.value(values.last), units.value(values.min), units.value(values.max))
         _add(table, values.name, report.label(values.process), *numbers)
@@ -246,14 +257,16 @@ def _print_counters(report: Report, console: Console) -> None:
 def _print_processes(report: Report, console: Console) -> None:
     if not report.processes:
         return
+    ranks = ["rank"] if _has_ranks(report) else []
     table = _table(
-        "Processes", "rank", "pid", "lived", "sampled", "end", "command", wide=["command"]
+        "Processes", *ranks, "pid", "lived", "sampled", "end", "command", wide=["command"]
     )
     for facts in report.processes[:_PROCESSES]:
         sampled = facts.sampled_ratio
+        rank = "" if facts.rank is None else str(facts.rank)
         _add(
             table,
-            facts.label,
+            *([rank] if ranks else []),
             str(facts.pid),
             units.duration(facts.duration_ns),
             units.share(sampled) if sampled is not None else units.NOT_MEASURED,
