@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from example import Process, write_chunk, write_example, write_head
 from pilotlight.recording.manifest import AgentFacts, Lost
 from pilotlight.recording.processes import ProcessEnd, ProcessStart, append_event
 from pilotlight.recording.recording import Recording
+from pilotlight.report.devices import DeviceValues
 from pilotlight.report.headline import headline
 from pilotlight.report.report import Report, report_of
 
@@ -211,6 +213,20 @@ def test_a_function_has_its_part_of_all_time_however_many_there_are(tmp_path: Pa
     (main,) = [one for one in found.functions if one.function == "main"]
     assert main.total_ns == found.functions_ns
     assert headline(found).startswith("0.200 % of the time")
+
+
+@pytest.mark.parametrize(("waited", "is_told"), [(98.8, True), (12.0, False)])
+def test_the_headline_says_that_cpus_were_lacking(
+    tmp_path: Path, waited: float, is_told: bool
+) -> None:
+    process = Process(0)
+    process.add("steps", 7, 0, 2_000, 40 * MS)
+    pressure = DeviceValues(
+        "host", "pressure_cpu_some", "%", 9, waited, waited, waited, waited, False
+    )
+    found = report(tmp_path, process)
+    found = replace(found, devices=replace(found.devices, values=(pressure,)))
+    assert ("waited for a CPU 98.8 % of the time." in headline(found)) == is_told
 
 
 def test_the_headline_says_that_the_command_failed(tmp_path: Path) -> None:

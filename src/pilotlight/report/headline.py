@@ -12,6 +12,7 @@ from pilotlight.report.steps import Outlier, ProcessSteps
 
 SLOW_RANK_RATIO = 1.05
 WAIT_RATIO = 0.1
+CPU_WAIT_RATIO = 0.5
 WAITS = {
     "data": "waiting for data",
     "communication": "communication",
@@ -21,8 +22,8 @@ WAITS = {
 
 def headline(report: Report) -> str:
     """Why is it slow? Steps if there are any, else where the time went."""
-    parts = [_steps(report) if report.steps else _without_steps(report), *_ends(report)]
-    return " ".join(parts)
+    told = _steps(report) if report.steps else _without_steps(report)
+    return " ".join([told, *_lack_of_cpu(report), *_ends(report)])
 
 
 def _steps(report: Report) -> str:
@@ -80,6 +81,16 @@ def _without_steps(report: Report) -> str:
         f"{units.share(most.self_ns / whole_ns if whole_ns else 0)} of the time of {who} is spent "
         f"in {name}; no step was marked (call `pilotlight.step()` once a step)."
     )
+
+
+def _lack_of_cpu(report: Report) -> list[str]:
+    """The kernel calls a thread running that only wants to."""
+    for one in report.devices.values:
+        is_it = one.device == "host" and one.name == "pressure_cpu_some"
+        if is_it and one.mean >= 100 * CPU_WAIT_RATIO:
+            waited = units.share(one.mean / 100)
+            return [f"Processes of this machine waited for a CPU {waited} of the time."]
+    return []
 
 
 def _ends(report: Report) -> list[str]:
