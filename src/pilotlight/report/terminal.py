@@ -58,7 +58,7 @@ def _about(report: Report) -> str:
         units.duration(report.duration_ns) if report.processes else "",
         f"{len(report.processes)} process{'es' if len(report.processes) != 1 else ''} "
         f"on {manifest.node}",
-        " ".join(manifest.command),
+        " ".join(" ".join(manifest.command).split()),
     ]
     if manifest.signal is not None:
         parts.append(units.signal_name(manifest.signal))
@@ -271,7 +271,7 @@ def _print_processes(report: Report, console: Console) -> None:
             units.duration(facts.duration_ns),
             units.share(sampled) if sampled is not None else units.NOT_MEASURED,
             ended(facts),
-            facts.command,
+            " ".join(facts.command.split()),
         )
     _print_table(console, table, len(report.processes) - _PROCESSES)
 
