@@ -7,12 +7,13 @@ import io
 from rich.console import Console
 
 from pilotlight.report.framework_tables import print_frameworks
-from pilotlight.report.frameworks import Frameworks
+from pilotlight.report.frameworks import Frameworks, SpanTimes
 
 
-def shown(facts: dict[int, dict[str, object]]) -> list[str]:
+def shown(facts: dict[int, dict[str, object]], loaders: int = 0) -> list[str]:
     out = io.StringIO()
-    told = Frameworks((), (), (), (), (), (), facts)
+    work = tuple(SpanTimes(process, "loader.fetch", 25, 10**9, 10**8) for process in range(loaders))
+    told = Frameworks((), work, (), (), (), (), facts)
     print_frameworks(told, lambda process: f"rank {process}", Console(file=out, width=100))
     return [line.strip() for line in out.getvalue().splitlines() if line.strip()]
 
@@ -29,6 +30,13 @@ def test_a_fact_that_differs_is_said_of_each() -> None:
         "rank 0: tf32: True",
         "rank 1: tf32: False",
     ]
+
+
+def test_how_many_loaders_are_left_out_is_said() -> None:
+    title, *lines = shown({}, loaders=7)
+    assert title == "Loading, compiling, waiting for devices"
+    assert lines[0] == "rank 0: loader.fetch, 25 times, 1.00 s"
+    assert lines[-1] == "and 3 more like it, see --json" and len(lines) == 5
 
 
 def test_nothing_told_is_nothing_said() -> None:

@@ -17,6 +17,7 @@ from pilotlight.report.titled import titled
 _PROCESSES = 16
 _ROWS = 8
 _LINES = 10
+_TIMES = 4
 
 Label = Callable[[int], str]
 
@@ -66,17 +67,28 @@ def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
                 waited,
             )
         _print(console, table, len(told.collectives) - _ROWS)
-    lines = [
-        f"{label(times.process)}: {times.name}, {units.count(times.count)} times, "
-        f"{units.duration(times.total_ns)}"
-        for times in (*told.loader_work[:3], *told.compilations[:5], *told.synchronizations[:5])
-    ]
-    lines += [
+    lines = []
+    for times_of_kind in (told.loader_work, told.compilations, told.synchronizations):
+        found = [
+            f"{label(times.process)}: {times.name}, {units.count(times.count)} times, "
+            f"{units.duration(times.total_ns)}"
+            for times in times_of_kind
+        ]
+        lines += _cut(found, _TIMES)
+    marks = [
         f"{label(mark.process)}: {mark.text}" + (f" ({mark.count} times)" if mark.count > 1 else "")
-        for mark in told.marks[:_LINES]
+        for mark in told.marks
     ]
+    lines += _cut(marks, _LINES)
     _lines(console, "Loading, compiling, waiting for devices", lines)
     _lines(console, "About the job", _facts(told, label))
+
+
+def _cut(lines: Sequence[str], most: int) -> list[str]:
+    """The first ones, and how many more there are."""
+    left = len(lines) - most
+    more = [f"and {units.count(left)} more like it, see --json"] if left > 0 else []
+    return [*lines[:most], *more]
 
 
 def _facts(told: Frameworks, label: Label) -> list[str]:
