@@ -17,7 +17,7 @@ struct SamplerCounts {
 };
 
 // Used by one thread only (the probe's own), which holds no lock of the interpreter and is itself
-// not sampled. Never throws, never touches memory but through process_vm_readv.
+// not sampled. Never throws; what may be gone it lets the kernel copy (process_memory.h).
 class Sampler {
  public:
   Sampler() = default;
