@@ -196,6 +196,16 @@ def test_the_headline_names_those_that_died_and_their_signal(tmp_path: Path) -> 
     assert "Rank 0, rank 2 died of SIGKILL. Rank 1 died of SIGTERM. Rank 3 died. The" in found
 
 
+def test_the_headline_names_the_first_to_end_first(tmp_path: Path) -> None:
+    write_head(tmp_path, ranks=0, exit_code=1)
+    for number, (code, end_s) in enumerate([(-15, 9), (-11, 8), (-15, 9)]):
+        identity = {"job": "example", "rank": number}
+        append_event(tmp_path, ProcessStart(number, 100 + number, 5, "", 1, 2, (1, 0), identity))
+        append_event(tmp_path, ProcessEnd(number, "died", end_s * S, exit_code=code))
+    found = headline(report_of(Recording.open(tmp_path)))
+    assert "Rank 1 died of SIGSEGV. Rank 0, rank 2 died of SIGTERM." in found
+
+
 def test_the_headline_leaves_out_how_a_pool_ends_its_workers(tmp_path: Path) -> None:
     found = ended(tmp_path, (None, "exit", 1), (None, "died", -15), (None, "exit", 9))
     assert headline(found).endswith("a second or more? The command ended with exit code 1.")

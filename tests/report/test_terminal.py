@@ -8,6 +8,7 @@ from example import Process, write_chunk, write_example, write_head
 from rich.cells import cell_len
 from rich.console import Console
 
+from pilotlight.recording.processes import ProcessEnd, ProcessStart, append_event
 from pilotlight.recording.recording import Recording
 from pilotlight.report.report import report_of
 from pilotlight.report.terminal import print_report, short_file
@@ -63,6 +64,19 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 def test_numbers_keep_their_width_on_a_narrow_terminal(tmp_path: Path) -> None:
     assert "40.0 ms" in shown(busy(tmp_path), 60)
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_a_long_command_hides_no_other_column(tmp_path: Path, width: int) -> None:
+    write_head(tmp_path, ranks=0, last_chunk=1)
+    identity = {"job": "example", "rank": 3, "command": ["python", "-c", "x" * 300]}
+    append_event(tmp_path, ProcessStart(0, 4711, 5, "", 1, 2, (1, 0), identity))
+    append_event(tmp_path, ProcessEnd(0, "died", 90 * S, exit_code=-9))
+    lines = shown(tmp_path, width).splitlines()
+    place = lines.index(next(line for line in lines if line.startswith("Processes")))
+    assert lines[place + 1].split() == ["rank", "pid", "lived", "sampled", "end", "command"]
+    assert lines[place + 2].split()[:3] == ["3", "4711", "90.0"]
+    assert "SIGKILL" in lines[place + 2] and lines[place + 2].rstrip().endswith("…")
 
 
 def test_an_empty_recording_says_so(tmp_path: Path) -> None:

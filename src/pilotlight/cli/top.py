@@ -17,6 +17,7 @@ from pilotlight.cli.terminal import console
 from pilotlight.cli.top_devices import coverage_lines, devices_view
 from pilotlight.client import Client
 from pilotlight.errors import NotFound
+from pilotlight.printable import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -129,9 +130,9 @@ def view(status: dict[str, Any]) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place in shown:
         title = _TITLES[place]
-        # Numbers keep their width on a narrow terminal; text gives way.
+        # Numbers keep their width on a narrow terminal; text, which might wrap, gives way.
         if title in _TEXTS:
-            table.add_column(title, no_wrap=True, overflow="ellipsis")
+            table.add_column(title, overflow="ellipsis")
         else:
             widest = max((len(str(row[place])) for row in rows), default=0)
             table.add_column(
@@ -170,8 +171,11 @@ def _order(process: dict[str, Any]) -> tuple[str, bool, int, int]:
 
 
 def _cells(process: dict[str, Any], several: bool) -> list[str | Text]:
+    from rich.text import Text
+
     states = process["states"]
     rank = process["rank"]
+    now = one_line(f"{doing(process)}  {process['job']}" if several else doing(process))
     return [
         "" if rank is None else str(rank),
         str(process["pid"]),
@@ -183,7 +187,7 @@ def _cells(process: dict[str, Any], several: bool) -> list[str | Text]:
         percent(states["disk"]),
         str(process["dropped"]),
         _bar(states),
-        f"{doing(process)}  {process['job']}" if several else doing(process),
+        Text(now, no_wrap=True, overflow="ellipsis"),
     ]
 
 
@@ -191,7 +195,7 @@ def _bar(states: dict[str, float]) -> Text:
     """Cells by the share of each state; what is left over stays empty."""
     from rich.text import Text
 
-    bar = Text()
+    bar = Text(no_wrap=True)
     for name, sign, style, _ in _STATES:
         bar.append(sign * round(states[name] * _BAR_CELLS), style)
     bar.truncate(_BAR_CELLS, pad=True)

@@ -114,9 +114,9 @@ def _died_alone(report: Report) -> bool:
 
 
 def _deaths(processes: Sequence[ProcessFacts]) -> list[str]:
-    """Who ended badly, one sentence for each way."""
+    """Who ended badly, one sentence for each way: the first to end may have ended the others."""
     labels: dict[str, list[str]] = {}
-    for facts in processes:
+    for facts in sorted(processes, key=lambda one: one.start_since_start_ns + one.duration_ns):
         way = _bad_end(facts)
         if way:
             labels.setdefault(way, []).append(facts.label)

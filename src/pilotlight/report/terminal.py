@@ -81,7 +81,8 @@ def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
     table = titled(title)
     for column in columns:
         if column in wide:
-            table.add_column(column, justify="left", no_wrap=True, overflow="ellipsis", ratio=1)
+            # Where there is too little room rich narrows those first that may wrap; no cell does.
+            table.add_column(column, justify="left", overflow="ellipsis", ratio=1)
         else:
             table.add_column(column, justify="right", no_wrap=True)
     return table
