@@ -39,5 +39,13 @@ def test_how_many_loaders_are_left_out_is_said() -> None:
     assert lines[-1] == "and 3 more like it, see --json" and len(lines) == 5
 
 
+def test_a_long_name_hides_no_number() -> None:
+    out = io.StringIO()
+    module = SpanTimes(0, "model.layers.0." * 30, 7, 7_000_000, 1_000_000)
+    told = Frameworks((module,), (), (), (), (), (), {})
+    print_frameworks(told, lambda process: f"rank {process}", Console(file=out, width=80))
+    assert "…  rank 0      7  7.00 ms  1.00 ms" in out.getvalue()
+
+
 def test_nothing_told_is_nothing_said() -> None:
     assert shown({}) == []

@@ -12,7 +12,7 @@ from rich.text import Text
 from pilotlight.report import units
 from pilotlight.report.frameworks import Frameworks
 from pilotlight.report.phases import OTHER, PHASES, PhaseTimes
-from pilotlight.report.titled import titled
+from pilotlight.report.titled import add_row, print_table, titled
 
 _PROCESSES = 16
 _ROWS = 8
@@ -26,13 +26,13 @@ def print_phases(phases: Sequence[PhaseTimes], label: Label, console: Console) -
     if not phases:
         return
     shown = [name for name in (*PHASES, OTHER) if any(times.phase == name for times in phases)]
-    table = _table("What a step is made of", "rank", *shown)
+    table = titled("What a step is made of", "rank", *shown)
     by_process: dict[int, dict[str, PhaseTimes]] = {}
     for times in phases:
         by_process.setdefault(times.process, {})[times.phase] = times
     for process, mine in list(by_process.items())[:_PROCESSES]:
         cells = [_share(mine.get(name)) for name in shown]
-        _add(table, label(process), *cells)
+        add_row(table, label(process), *cells)
     _print(console, table, len(by_process) - _PROCESSES)
 
 
@@ -44,19 +44,22 @@ def _share(times: PhaseTimes | None) -> str:
 
 def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
     if told.modules:
-        table = _table("Modules", "name", "rank", "calls", "total", "mean")
+        table = titled("Modules", "name", "rank", "calls", "total", "mean", wide=["name"])
         for times in told.modules[:_ROWS]:
             about = "~" if times.is_estimate else ""
             calls, total = about + units.count(times.count), about + units.duration(times.total_ns)
             mean = units.duration(times.total_ns // times.count)
-            _add(table, times.name, label(times.process), calls, total, mean)
+            add_row(table, times.name, label(times.process), calls, total, mean)
         _print(console, table, len(told.modules) - _ROWS)
     if told.collectives:
-        table = _table("Collectives", "operation", "group", "rank", "count", "bytes", "total",
-                       "waiting")  # fmt: skip
+        table = titled(
+            "Collectives",
+            *("operation", "group", "rank", "count", "bytes", "total", "waiting"),
+            wide=["operation", "group"],
+        )
         for each in told.collectives[:_ROWS]:
             waited = units.duration(each.wait_ns) if each.waits else units.NOT_MEASURED
-            _add(
+            add_row(
                 table,
                 each.operation,
                 each.group,
@@ -113,20 +116,8 @@ def _value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = titled(title)
-    for column in columns:
-        is_text = column in ("name", "operation", "group")
-        table.add_column(column, justify="left" if is_text else "right", no_wrap=True)
-    return table
-
-
-def _add(table: Table, *cells: str) -> None:
-    table.add_row(*(Text(units.printable(cell), no_wrap=True) for cell in cells))
-
-
 def _print(console: Console, table: Table, more: int) -> None:
-    console.print(table)
+    print_table(console, table)
     if more > 0:
         console.print(Text(f"and {units.count(more)} more, see --json", style="dim"))
     console.print()

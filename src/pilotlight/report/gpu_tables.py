@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pilotlight.report import units
@@ -15,7 +13,7 @@ from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu, WorkTime
 from pilotlight.report.hardware import RATE_SUFFIX, WORDS, UnitUse
 from pilotlight.report.kernel_use import KernelUse
 from pilotlight.report.stalls import FunctionStalls, described
-from pilotlight.report.titled import titled
+from pilotlight.report.titled import add_row, print_table, titled
 
 _ROWS = 12
 _PROCESSES = 16
@@ -30,9 +28,9 @@ def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) 
     print_hardware(gpu.hardware, label, console)
     print_kernels(gpu.kernels, console)
     _print_external(gpu.external, label, console)
-    table = _table("GPU", ("rank", "gpu", "busy", "seen", "launches", "costs", "of it launches"))
+    table = titled("GPU", "rank", "gpu", "busy", "seen", "launches", "costs", "of it launches")
     for one in gpu.processes[:_PROCESSES]:
-        _add(
+        add_row(
             table,
             label(one.process),
             ",".join(map(str, one.devices)) or "",
@@ -42,7 +40,7 @@ def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) 
             _cost(one),
             units.share(one.launch_ratio) if one.launch_ratio is not None else "",
         )
-    _print(table, console)
+    print_table(console, table)
     if len(gpu.processes) > _PROCESSES:
         console.print(Text(f"and {len(gpu.processes) - _PROCESSES} more, see --json", style="dim"))
     for line in _notes(gpu, label):
@@ -56,11 +54,13 @@ def _print_work(gpu: GpuWork, console: Console) -> None:
     title = "Work on the GPU"
     if any(one.coverage_ratio < 0.999 for one in gpu.processes):
         title += " (totals stand for the time between the windows too)"
-    table = _table(
-        title, ("time", "total", "count", "seen", "median", "work", "launched in"), wide=2
+    table = titled(
+        title,
+        *("time", "total", "count", "seen", "median", "work", "launched in"),
+        wide=["work", "launched in"],
     )
     for work in gpu.work[:_ROWS]:
-        _add(
+        add_row(
             table,
             units.share(work.ratio),
             _total(work),
@@ -70,7 +70,7 @@ def _print_work(gpu: GpuWork, console: Console) -> None:
             work.name,
             work.launched_in,
         )
-    _print(table, console)
+    print_table(console, table)
     more = len(gpu.work) - _ROWS + gpu.work_left_out
     if more > 0:
         console.print(Text(f"and {units.count(more)} more, see --json", style="dim"))
@@ -91,10 +91,16 @@ def _total(work: WorkTime) -> str:
 def print_stalls(functions: Sequence[FunctionStalls], console: Console) -> None:
     if not functions:
         return
-    table = _table("Why kernels stall (PC samples)", ("of all", "samples", "kernel", "why"), wide=2)
+    table = titled(
+        "Why kernels stall (PC samples)",
+        *("of all", "samples", "kernel", "why"),
+        wide=["kernel", "why"],
+    )
     for one in functions[:_ROWS]:
-        _add(table, units.share(one.ratio), units.count(one.samples), one.function, described(one))
-    _print(table, console)
+        add_row(
+            table, units.share(one.ratio), units.count(one.samples), one.function, described(one)
+        )
+    print_table(console, table)
     if len(functions) > _ROWS:
         console.print(Text(f"and {len(functions) - _ROWS} more, see --json", style="dim"))
     console.print()
@@ -106,17 +112,17 @@ def print_hardware(
     if not units_used:
         return
     columns = ("rank", "gpu", "mean", "95 % below", "most", "unit")
-    table = _table("Units of the GPU (PM samples)", columns, wide=1)
+    table = titled("Units of the GPU (PM samples)", *columns, wide=columns[-1:])
     for one in units_used[:_UNITS]:
         values = (one.mean, one.p95, one.max)
-        _add(
+        add_row(
             table,
             label(one.process),
             one.device.removeprefix("gpu"),
             *(_amount(one.name, value) for value in values),
             WORDS.get(one.name, one.name),
         )
-    _print(table, console)
+    print_table(console, table)
     if len(units_used) > _UNITS:
         console.print(Text(f"and {len(units_used) - _UNITS} more, see --json", style="dim"))
     console.print()
@@ -127,10 +133,10 @@ def print_kernels(kernels: Sequence[KernelUse], console: Console) -> None:
         return
     shown = {"tensor": "tensor_active", "memory": "dram_active", "warps": "sm_occupancy"}
     title = "Kernels by hardware metrics (range profiler, one kernel at a time)"
-    table = _table(title, ("time", "runs", "mean", *shown, "kernel"), wide=1)
+    table = titled(title, "time", "runs", "mean", *shown, "kernel", wide=["kernel"])
     for one in kernels[:_ROWS]:
         values = (one.means.get(name) for name in shown.values())
-        _add(
+        add_row(
             table,
             units.share(one.ratio),
             units.count(one.runs),
@@ -138,7 +144,7 @@ def print_kernels(kernels: Sequence[KernelUse], console: Console) -> None:
             *(units.share(value / 100) if value is not None else "" for value in values),
             one.kernel,
         )
-    _print(table, console)
+    print_table(console, table)
     if len(kernels) > _ROWS:
         console.print(Text(f"and {len(kernels) - _ROWS} more, see --json", style="dim"))
     console.print()
@@ -149,11 +155,11 @@ def _print_external(
 ) -> None:
     if not external:
         return
-    table = _table("Work on the GPU by external id", ("rank", "total", "count", "kind", "id"))
+    table = titled("Work on the GPU by external id", "rank", "total", "count", "kind", "id")
     for one in external[:_ROWS]:
         total, count = units.duration(one.total_ns), units.count(one.count)
-        _add(table, label(one.process), total, count, one.kind, str(one.id))
-    _print(table, console)
+        add_row(table, label(one.process), total, count, one.kind, str(one.id))
+    print_table(console, table)
     if len(external) > _ROWS:
         console.print(Text(f"and {len(external) - _ROWS} more, see --json", style="dim"))
     console.print()
@@ -187,27 +193,3 @@ def _notes(gpu: GpuWork, label: Callable[[int], str]) -> list[str]:
         for name, count in one.losses.items():
             lines.append(f"{label(one.process)}: {units.count(count)} {LOSSES[name]}")
     return lines
-
-
-def _table(title: str, columns: tuple[str, ...], wide: int = 0) -> Table:
-    table = titled(title)
-    for place, column in enumerate(columns):
-        if place >= len(columns) - wide:
-            table.add_column(column, justify="left", no_wrap=True, overflow="ellipsis", ratio=1)
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-def _print(table: Table, console: Console) -> None:
-    """Numbers keep their width on a narrow terminal; text gives way."""
-    for column in table.columns:
-        if not column.ratio:
-            column.min_width = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
-    console.print(table)
-
-
-def _add(table: Table, *cells: str) -> None:
-    table.add_row(
-        *(Text(units.printable(cell), no_wrap=True, overflow="ellipsis") for cell in cells)
-    )

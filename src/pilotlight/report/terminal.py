@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -20,7 +19,7 @@ from pilotlight.report.notes import garbage_notes, loss_notes, overhead_notes
 from pilotlight.report.report import ProcessFacts, Report
 from pilotlight.report.steps import Outlier, ProcessSteps
 from pilotlight.report.threads import StateTimes
-from pilotlight.report.titled import titled
+from pilotlight.report.titled import add_row, print_table, titled
 
 _ROWS = 12
 _PROCESSES = 16
@@ -76,30 +75,8 @@ def _who(report: Report) -> str:
     return "rank" if _has_ranks(report) else "process"
 
 
-def _table(title: str, *columns: str, wide: Sequence[str] = ()) -> Table:
-    """Columns are numbers, to the right; those in `wide` are text and take what room is left."""
-    table = titled(title)
-    for column in columns:
-        if column in wide:
-            # Where there is too little room rich narrows those first that may wrap; no cell does.
-            table.add_column(column, justify="left", overflow="ellipsis", ratio=1)
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-def _add(table: Table, *cells: str) -> None:
-    table.add_row(
-        *(Text(units.printable(cell), no_wrap=True, overflow="ellipsis") for cell in cells)
-    )
-
-
 def _print_table(console: Console, table: Table, more: int) -> None:
-    """Numbers keep their width on a narrow terminal; text gives way."""
-    for column in table.columns:
-        if not column.ratio:
-            column.min_width = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
-    console.print(table)
+    print_table(console, table)
     if more > 0:
         console.print(Text(f"and {units.count(more)} more, see --html or --json", style="dim"))
     console.print()
@@ -108,12 +85,12 @@ def _print_table(console: Console, table: Table, more: int) -> None:
 def _print_steps(report: Report, console: Console) -> None:
     if not report.steps:
         return
-    table = _table(
+    table = titled(
         "Steps", _who(report), "steps", "median", "p95", "min", "max", "outliers", "cost"
     )
     slowest_first = sorted(report.steps, key=lambda steps: -steps.median_ns)
     for steps in slowest_first[:_PROCESSES]:
-        _add(
+        add_row(
             table,
             report.label(steps.process),
             units.count(steps.count),
@@ -129,7 +106,7 @@ def _print_steps(report: Report, console: Console) -> None:
     outliers = [(steps, outlier) for steps in report.steps for outlier in steps.outliers]
     if not outliers:
         return
-    table = _table(
+    table = titled(
         "Steps that took much longer",
         *("step", "ranks", "worst", "after", "took", "×", "GC", "mostly in"),
         wide=["mostly in"],
@@ -142,7 +119,7 @@ def _print_steps(report: Report, console: Console) -> None:
     shown = list(worst.values())[:_ROWS]
     for steps, outlier in shown:
         doing = f"{outlier.doing} ({units.share(outlier.doing_ratio)})" if outlier.doing else ""
-        _add(
+        add_row(
             table,
             f"{outlier.step}{' (first)' if outlier.is_first else ''}",
             units.count(ranks[outlier.step]),
@@ -163,7 +140,7 @@ def _print_functions(report: Report, console: Console) -> None:
     names = ", ".join(report.functions_of_threads[:3])
     more = "…" if len(report.functions_of_threads) > 3 else ""
     whole_ns = report.functions_ns or 1
-    table = _table(
+    table = titled(
         f"Where the time goes ({units.printable(names)}{more})",
         *("self", "", "total", "running", "function", "file"),
         wide=["function", "file"],
@@ -173,7 +150,7 @@ def _print_functions(report: Report, console: Console) -> None:
     ]
     by_self = sorted(busy, key=lambda function: -function.self_ns)
     for function in by_self[:_ROWS]:
-        _add(
+        add_row(
             table,
             units.share(function.self_ns / whole_ns),
             _bar(function.self_ns / whole_ns),
@@ -204,11 +181,11 @@ def _bar(ratio: float) -> str:
 def _print_ranges(report: Report, console: Console) -> None:
     if not report.ranges:
         return
-    table = _table("Ranges", "name", "count", "total", "self", "p50", "p95", "max", wide=["name"])
+    table = titled("Ranges", "name", "count", "total", "self", "p50", "p95", "max", wide=["name"])
     for times in report.ranges[:_ROWS]:
         about = "~" if times.is_estimate else ""
         partial = f" ({times.partial} partial)" if times.partial else ""
-        _add(
+        add_row(
             table,
             times.name + partial,
             units.count(times.count),
@@ -224,9 +201,9 @@ def _print_ranges(report: Report, console: Console) -> None:
 def _print_threads(report: Report, console: Console) -> None:
     if not report.threads:
         return
-    table = _table("Threads", "thread", _who(report), "samples", *_STATE_TITLES, wide=["thread"])
+    table = titled("Threads", "thread", _who(report), "samples", *_STATE_TITLES, wide=["thread"])
     for row in report.threads[:_ROWS]:
-        _add(
+        add_row(
             table,
             row.name or f"thread {row.thread}",
             report.label(row.process),
@@ -248,10 +225,10 @@ def _states(times: StateTimes) -> Iterable[str]:
 def _print_counters(report: Report, console: Console) -> None:
     if not report.counters:
         return
-    table = _table("Counters", "name", _who(report), "last", "min", "max", wide=["name"])
+    table = titled("Counters", "name", _who(report), "last", "min", "max", wide=["name"])
     for values in report.counters[:_ROWS]:
         numbers = (units.value(values.last), units.value(values.min), units.value(values.max))
-        _add(table, values.name, report.label(values.process), *numbers)
+        add_row(table, values.name, report.label(values.process), *numbers)
     _print_table(console, table, len(report.counters) - _ROWS)
 
 
@@ -259,13 +236,13 @@ def _print_processes(report: Report, console: Console) -> None:
     if not report.processes:
         return
     ranks = ["rank"] if _has_ranks(report) else []
-    table = _table(
+    table = titled(
         "Processes", *ranks, "pid", "lived", "sampled", "end", "command", wide=["command"]
     )
     for facts in report.processes[:_PROCESSES]:
         sampled = facts.sampled_ratio
         rank = "" if facts.rank is None else str(facts.rank)
-        _add(
+        add_row(
             table,
             *([rank] if ranks else []),
             str(facts.pid),
