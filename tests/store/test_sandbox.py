@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pilotlight.errors import StoreError, UsageError
@@ -66,6 +68,13 @@ FORBIDDEN = (
     "WITH (SELECT count() FROM audit) AS n SELECT n",
     "SELECT 1 FROM steps WHERE globalNotNullIn(rank, audit)",
     "SELECT 1 FROM steps WHERE inIgnoreSet(rank, audit)",
+    "SELECT * APPLY(x -> hostName()) FROM numbers(1)",
+    "SELECT * APPLY(x -> (SELECT count() FROM audit)) FROM numbers(1)",
+    "SELECT COLUMNS(number) APPLY(x -> (SELECT any(name) FROM system.tables)) FROM numbers(1)",
+    'SELECT ((1, 3) AS "x\\n      Literal y") IN schema_version',
+    "SELECT ((1, 3) AS `x\n      Literal y`) IN schema_version",
+    "SELECT {x:String}",
+    "SELECT sum(number) OVER (ROWS (SELECT count() FROM audit) PRECEDING) FROM numbers(3)",
     "SELECT joinGet('steps', 'rank', 1)",
     "SELECT * FROM steps SETTINGS additional_table_filters = {}",
     "SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)",
@@ -120,8 +129,41 @@ def test_a_tenant_whose_name_is_sql_gets_nothing(filled: Store) -> None:
 def test_rows_and_memory_are_bounded(filled: Store) -> None:
     found = query(filled, "default", "SELECT number FROM numbers(1000000)", 10)
     assert len(found.rows) == 10 and found.is_cut
-    with pytest.raises(StoreError, match="memory"):
+    with pytest.raises(UsageError, match="memory.*ask for less"):
         query(filled, "default", "SELECT groupArray(number) FROM numbers(300000000)")
+
+
+def test_an_answer_is_bounded_in_bytes_too(filled: Store) -> None:
+    with pytest.raises(UsageError, match="more than 64 MB"):
+        query(filled, "default", "SELECT repeat('x', 1000000) FROM numbers(100)")
+
+
+def test_the_engine_says_what_is_wrong_with_a_question(filled: Store) -> None:
+    with pytest.raises(UsageError, match="the query failed: .*durations_ns"):
+        query(filled, "default", "SELECT durations_ns FROM steps")
+
+
+def test_values_that_json_has_no_word_for_are_answered(filled: Store) -> None:
+    sql = (
+        "SELECT 18446744073709551615, '\\xff', toUUID('00000000-0000-0000-0000-000000000000'), nan"
+    )
+    ((largest, broken, uuid, nan),) = query(filled, "default", sql).rows
+    assert largest == 2**64 - 1 and isinstance(broken, str)
+    assert uuid == "00000000-0000-0000-0000-000000000000" and nan is None
+
+
+def test_rows_that_a_newer_one_replaces_are_not_seen(filled: Store) -> None:
+    for number in (1, 2):
+        filled.insert_rows(
+            "doctor",
+            [
+                {
+                    "tenant": "default", "agent": "a", "node": "n", "what": "ptrace",
+                    "state": str(number), "detail": "", "fix": "", "seen_ns": time.time_ns(),
+                }
+            ],
+        )  # fmt: skip
+    assert query(filled, "default", "SELECT state FROM doctor WHERE agent = 'a'").rows == [("2",)]
 
 
 def test_a_question_leaves_the_store_writable(filled: Store) -> None:

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pilotlight.errors import StoreError, UsageError
+from pilotlight.errors import PilotlightError, StoreError, UsageError
 from pilotlight.store.functions import WITHOUT_BRACKETS, Functions, functions_of
 from pilotlight.store.schema import TABLES
-from pilotlight.store.store import Store
+from pilotlight.store.store import ShardDown, Store, refused
 
 MOST_ROWS = 100_000
 TIME_S = 15
 MEMORY_BYTES = 1 << 30
+ANSWER_BYTES = 64 << 20
 _LONGEST = 20_000
+_BLOCK_BYTES = 1 << 20
+_TIMEOUT_EXCEEDED, _MEMORY_LIMIT_EXCEEDED = 159, 241
 
 PUBLIC = frozenset(table.name for table in TABLES.values() if table.is_public)
 _TABLE_FUNCTIONS = frozenset({"numbers"})
+# Nodes that show all that is in them. APPLY is none: what it calls is not in the tree.
+_KINDS = frozenset(
+    {
+        "ArrayJoin", "Asterisk", "ColumnsExceptTransformer", "ColumnsListMatcher",
+        "ColumnsRegexpMatcher", "ColumnsReplaceTransformer", "ColumnsTransformerList",
+        "ExpressionList", "Function", "Identifier", "InterpolateElement", "Literal",
+        "OrderByElement", "QualifiedAsterisk", "QualifiedColumnsListMatcher",
+        "QualifiedColumnsRegexpMatcher", "SampleRatio", "SelectIntersectExceptQuery", "SelectQuery",
+        "SelectWithUnionQuery", "Subquery", "TableExpression", "TableIdentifier", "TableJoin",
+        "TablesInSelectQuery", "TablesInSelectQueryElement", "WindowDefinition",
+        "WindowListElement", "WithElement",
+    }
+)  # fmt: skip
+_CALLED = {"ColumnsApplyTransformer": "APPLY", "Set": "SETTINGS", "SetQuery": "SETTINGS"}
+# Strings and names as the engine itself writes them: no comments, one kind of quotes for each.
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`((?:[^`\\]|\\.)*)`")
 _TENANT = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _IN = re.compile(r"(?:global)?(?:not)?(?:null)?in(?:ignoreset)?", re.IGNORECASE)
 _NODE = re.compile(r"^( *)(\w+)(?: (.*?))?(?: \(alias ([^)]*)\))?(?: \(children \d+\))?$")
@@ -29,38 +50,75 @@ _WITH = re.compile(
 
 @dataclass(frozen=True)
 class Found:
-    """`is_cut`: there were more rows than are handed out."""
+    """`is_cut`: there were more rows than are handed out. `is_partial`: a shard did not answer."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     is_cut: bool
+    is_partial: bool = False
 
 
 def query(store: Store, tenant: str, sql: str, limit: int = MOST_ROWS) -> Found:
-    """UsageError: it is not allowed. StoreError: the engine's reason."""
-    text = _one_statement(sql)
+    """UsageError: it is not allowed, or the engine cannot do it, and why."""
+    text = _one_statement(store, sql)
     check(store, text)
+    limit = min(limit, MOST_ROWS)
+    settings = _settings(tenant, limit)
+    if not store.is_distributed:
+        return _run(store, text, limit, settings)
+    settings = {"distributed_product_mode": "global", "skip_unavailable_shards": 0, **settings}
+    try:
+        return _run(store, text, limit, settings)
+    except ShardDown:
+        found = _run(store, text, limit, {**settings, "skip_unavailable_shards": 1})
+        return replace(found, is_partial=True)
+
+
+def _run(store: Store, text: str, limit: int, settings: Mapping[str, object]) -> Found:
     client = store.new_client()
     try:
-        for name, value in _settings(tenant, min(limit, MOST_ROWS)).items():
+        for name, value in settings.items():
             client.set_client_setting(name, value)
-        try:
-            found = client.query(text)
-        except Exception as error:
-            reason = " ".join(str(error).split()).split(" (version ")[0]
-            raise StoreError(f"the query failed: {reason[:500]}") from None
+        answer = json.loads(_answer(client, text))
+    except PilotlightError:
+        raise
+    except Exception as error:
+        raise _failure(error) from None
     finally:
         client.close()
-    rows = list(found.result_rows)
-    return Found(tuple(found.column_names), rows[:limit], len(rows) > limit)
+    rows = [tuple(row) for row in answer["data"]]
+    columns = tuple(str(column["name"]) for column in answer["meta"])
+    return Found(columns, rows[:limit], len(rows) > limit)
+
+
+def _answer(client: Any, text: str) -> bytes:
+    """As JSON by the engine. A server's answer has no other bound than how much of it is read."""
+    found = bytearray()
+    with client.raw_stream(text, fmt="JSONCompact") as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            found += block
+            if len(found) > ANSWER_BYTES:
+                raise UsageError(
+                    f"the answer has more than {ANSWER_BYTES >> 20} MB: "
+                    "ask for fewer rows or columns"
+                )
+    return bytes(found)
+
+
+def _failure(error: Exception) -> PilotlightError:
+    """The fault of the one who asks, unless the store could not be asked."""
+    code, reason = getattr(error, "code", None), refused(error)
+    if code is None or isinstance(reason, ShardDown):
+        return reason
+    said = str(reason).replace("the store refused", "the query failed", 1)
+    if code in (_TIMEOUT_EXCEEDED, _MEMORY_LIMIT_EXCEEDED):
+        said += f"; {TIME_S} s and {MEMORY_BYTES >> 30} GB is all it may: ask for less"
+    return UsageError(said)
 
 
 def check(store: Store, sql: str) -> None:
     """Asks the engine's own parser what the query reads and calls."""
-    try:
-        tree = store.syntax_tree(sql)
-    except StoreError as error:
-        raise UsageError(f"not a query: {error}") from None
+    tree = store.syntax_tree(sql)
     if not tree or not tree[0].startswith("SelectWithUnionQuery"):
         raise UsageError("only SELECT is allowed here")
     local = {name.lower() for name in _WITH.findall(sql)}
@@ -68,8 +126,9 @@ def check(store: Store, sql: str) -> None:
     above: list[_Node] = []
     for line in tree:
         match = _NODE.match(line)
-        if match is None:
-            continue
+        if match is None or match[2] not in _KINDS:
+            kind = match[2] if match else line.strip()
+            raise UsageError(f"{_CALLED.get(kind, kind)!r:.40} is not allowed here")
         node = _Node(len(match[1]), match[2], (match[3] or "").strip().split(" ")[0])
         while above and above[-1].depth >= node.depth:
             above.pop()
@@ -108,14 +167,14 @@ def _check_node(node: _Node, above: list[_Node], functions: Functions) -> None:
                 raise UsageError(f"the table function {node.value!r:.60} is not allowed")
         elif not functions.allows(node.value):
             raise UsageError(f"the function {node.value!r:.60} is not allowed")
+    elif node.kind == "Identifier" and parent.kind == "SelectWithUnionQuery":
+        raise UsageError("leave FORMAT out; --json gives JSON")
     elif node.kind == "Identifier" and node.value.lower() in WITHOUT_BRACKETS:
         raise UsageError(f"the function {node.value!r:.60} is not allowed")
     elif node.kind == "Identifier" and len(above) > 1 and parent.children == 2:
         # `x IN name` reads a table without naming it as one.
         if parent.kind == "ExpressionList" and _IN.fullmatch(above[-2].value):
             raise UsageError(f"IN {node.value!r:.60}: write IN (SELECT ...)")
-    elif node.kind in ("Set", "SetQuery"):
-        raise UsageError("SETTINGS are not allowed here")
     elif node.kind == "Literal" and parent.kind == "SelectWithUnionQuery":
         raise UsageError("INTO OUTFILE is not allowed")
 
@@ -127,10 +186,13 @@ def _settings(tenant: str, limit: int) -> dict[str, object]:
     condition = f"tenant = \\'{tenant}\\'"
     filters = ", ".join(f"'{table}': '{condition}'" for table in TABLES)
     return {
+        # Rows that a newer one replaces are not to be seen.
+        "final": 1,
+        "output_format_json_quote_64bit_integers": 0,
         "max_execution_time": TIME_S,
         "max_memory_usage": MEMORY_BYTES,
-        "max_result_rows": limit + 1,
-        "result_overflow_mode": "break",
+        "limit": limit + 1,
+        "max_result_bytes": ANSWER_BYTES,
         "max_threads": 2,
         "max_ast_depth": 200,
         "max_ast_elements": 5000,
@@ -142,14 +204,21 @@ def _settings(tenant: str, limit: int) -> dict[str, object]:
     }
 
 
-def _one_statement(sql: str) -> str:
-    text = sql.strip().rstrip(";").strip()
-    if not text:
+def _one_statement(store: Store, sql: str) -> str:
+    """As the engine writes it itself, so that what is checked is what is run."""
+    if not sql.strip():
         raise UsageError("an empty query")
-    if len(text) > _LONGEST:
+    if len(sql) > _LONGEST:
         raise UsageError(f"a query has at most {_LONGEST} characters")
-    if ";" in re.sub(r"'(?:[^'\\]|\\.|'')*'", "", text):
-        raise UsageError("one statement at a time")
-    if re.search(r"\bformat\s+\w+\s*$", text, re.IGNORECASE):
-        raise UsageError("leave FORMAT out; --json gives JSON")
+    try:
+        # As hex: a text that is not UTF-8 would come back as something else.
+        found = store.select("SELECT hex(formatQuerySingleLine({sql:String}))", {"sql": sql})
+    except StoreError as error:
+        if getattr(error.__cause__, "code", None) is None:
+            raise
+        raise UsageError(f"not a query: {error}") from None
+    text = bytes.fromhex(str(found[0][0])).decode(errors="replace")
+    # A name with a line break would write lines of its own into the tree that is checked.
+    if any("\\" in name for name in _QUOTED.findall(text)):
+        raise UsageError("names have no quotes, backslashes or line breaks here")
     return text

@@ -81,7 +81,7 @@ class Store:
                 sql, parameters=dict(parameters or {}), settings=dict(settings or {})
             )
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
         return list(found.result_rows)
 
     def select_arrow(
@@ -95,7 +95,7 @@ class Store:
                 sql, parameters=dict(parameters or {}), settings=dict(settings or {})
             )
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
 
     def syntax_tree(self, sql: str) -> list[str]:
         """A node a line, as the engine's parser understands a query. As text: a server takes a
@@ -103,7 +103,7 @@ class Store:
         try:
             found: bytes = self._client().raw_query(f"EXPLAIN AST {sql}")
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
         return found.decode(errors="replace").rstrip("\n").split("\n")
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
@@ -119,7 +119,7 @@ class Store:
         try:
             self._client().insert_arrow(table, rows, settings=settings)
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
 
     def insert_rows(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """A few rows of any table: findings, captures, audit."""
@@ -129,13 +129,13 @@ class Store:
         try:
             self._client().insert(table, [[row[n] for n in names] for row in rows], names)
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
 
     def command(self, sql: str) -> None:
         try:
             self._client().command(sql)
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
 
     def beside(self, question: Callable[[], T]) -> Future[T]:
         """Asks it beside others, on a thread of the store's own. Within such a question, at once:
@@ -159,7 +159,7 @@ class Store:
         try:
             return _connect(self.place)
         except Exception as error:
-            raise _refused(error) from error
+            raise refused(error) from error
 
     def create_missing(self, keep_days: Mapping[str, int] | None = None) -> None:
         """Tables and rollups that are not there yet."""
@@ -219,8 +219,8 @@ class Store:
             client = _to_server(server, "default")
             try:
                 client.command(f"CREATE DATABASE IF NOT EXISTS `{server.database}`{on_cluster}")
-            except Exception as refused:
-                raise _refused(refused) from refused
+            except Exception as error:
+                raise refused(error) from error
             finally:
                 client.close()
 
@@ -267,7 +267,8 @@ class ShardDown(Passing):
     """A part of the cluster does not answer."""
 
 
-def _refused(error: Exception) -> StoreError:
+def refused(error: Exception) -> StoreError:
+    """What the engine, or the way to it, says."""
     if isinstance(error, StoreError):
         return error
     code = getattr(error, "code", None)
