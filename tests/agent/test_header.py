@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from pilotlight.agent.header import known_facts
+from pilotlight.agent.shipment import JobShipment
 
 
 def test_facts_of_frameworks_are_plain_values_by_name() -> None:
@@ -31,3 +34,15 @@ def test_facts_are_bounded_whatever_a_process_says() -> None:
     many = known_facts({"facts": {f"x{n}": ["y" * 1000] for n in range(1000)}}, [])
     assert len(many) == 100 and max(len(str(value)) for value in many.values()) == 200
     assert known_facts({"facts": "rubbish"}, []) == {}
+
+
+def test_a_launcher_that_outlives_its_ranks_does_not_tell_of_them() -> None:
+    shipment = JobShipment(job=SimpleNamespace(name="job"))  # type: ignore[arg-type]
+    rank = {"role": "rank", "rank": 0, "attempt": 2, "facts": {"torch.version": "2.13.0"}}
+    for identities in ([{"role": "main"}], [{"role": "main"}, rank], [{"role": "main"}], []):
+        shipment.processes = {
+            index: SimpleNamespace(process=SimpleNamespace(identity=identity))  # type: ignore[misc]
+            for index, identity in enumerate(identities)
+        }
+        shipment._identify()
+    assert shipment.identity == rank

@@ -348,3 +348,14 @@ def test_a_shard_that_is_down_makes_the_answer_partial(
         assert reader.select(counted) == [(8 * 10 * WINDOWS,)]
         assert reader.is_partial
         assert reader.select_arrow(counted).num_rows == 1
+
+
+def test_a_launcher_is_no_rank_once_its_ranks_are_there(filled: Store) -> None:
+    """Its first batch told it as the only process of the job."""
+    now_ns = time.time_ns()
+    who = {"tenant": "default", "job": "launched", "attempt": 0, "node": "n", "updated_ns": now_ns}
+    rows = [("main", 0, 0), ("launcher", -1, 0), ("rank", 0, 1), ("rank", 1, 2)]
+    for role, rank, process in rows:
+        filled.insert_rows("ranks", [{**who, "role": role, "rank": rank, "process": process}])
+    found = queries.ranks(Reader(filled), "launched", hour())
+    assert [(one.role, one.rank) for one in found] == [("rank", 0), ("rank", 1)]

@@ -129,7 +129,7 @@ def test_a_tenant_whose_name_is_sql_gets_nothing(filled: Store) -> None:
 def test_rows_and_memory_are_bounded(filled: Store) -> None:
     found = query(filled, "default", "SELECT number FROM numbers(1000000)", 10)
     assert len(found.rows) == 10 and found.is_cut
-    with pytest.raises(UsageError, match="memory.*ask for less"):
+    with pytest.raises(UsageError, match=r"memory.*ask for less"):
         query(filled, "default", "SELECT groupArray(number) FROM numbers(300000000)")
 
 
@@ -139,7 +139,7 @@ def test_an_answer_is_bounded_in_bytes_too(filled: Store) -> None:
 
 
 def test_the_engine_says_what_is_wrong_with_a_question(filled: Store) -> None:
-    with pytest.raises(UsageError, match="the query failed: .*durations_ns"):
+    with pytest.raises(UsageError, match=r"the query failed: .*durations_ns"):
         query(filled, "default", "SELECT durations_ns FROM steps")
 
 

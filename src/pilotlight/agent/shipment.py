@@ -165,6 +165,11 @@ class ProcessShipment:
                 self.finished[name] = max(self.finished.get(name, 0), sequence)
 
 
+def _attempt(identity: Mapping[str, object]) -> int:
+    attempt = identity.get("attempt")
+    return attempt if isinstance(attempt, int) else 0
+
+
 @dataclass
 class JobShipment:
     """Of one job on this node. `identity` is that of a rank, and outlives it: the last batch of a
@@ -232,12 +237,11 @@ class JobShipment:
         return made
 
     def _identify(self) -> None:
-        """By the first rank, with the newest attempt of all."""
-        known = [one.process.identity for one in self.processes.values()]
-        ranks = [one for one in known if isinstance(one.get("rank"), int)] or known
-        if ranks:
-            attempts = [a for one in known if isinstance(a := one.get("attempt"), int)]
-            self.identity = {**ranks[0], "attempt": max(attempts, default=0)}
+        """By a rank of the newest attempt; a launcher that outlives its ranks does not tell of
+        them."""
+        known = [*(one.process.identity for one in self.processes.values()), self.identity]
+        ranks = [one for one in known if isinstance(one.get("rank"), int)]
+        self.identity = max(ranks or known, key=_attempt)
 
     def _take_traffic(
         self, made: Batchful, index: int, one: ProcessShipment, to_realtime_ns: int

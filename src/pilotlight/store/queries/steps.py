@@ -101,6 +101,9 @@ def ranks(reader: Reader, job: str, span: Span, attempt: int | None = None) -> l
         job=job,
         attempt=attempt,
     )
+    # Before its ranks came, their launcher was told as the only process of the job.
+    is_launched = any(row[5] == "rank" for row in found)
+    found = [row for row in found if row[5] == "rank" or not is_launched]
     times = {row[0]: row[1:] for row in times_of.result()}
     nothing = (0,) * (3 + len(PARTS))
     rows = []
