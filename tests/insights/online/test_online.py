@@ -195,3 +195,33 @@ def test_no_windows_is_no_finding_and_says_so() -> None:
     found = diagnose_windows([])
     assert found.findings == ()
     assert all("no steps" in row.missing for row in found.not_checked)
+
+
+def told_now_and_then(late_ns: float) -> tuple[list[RankWindow], list[RankWindow]]:
+    """Two ranks whose waiting is told of every tenth step; rank 1 takes longer."""
+    random = np.random.default_rng(7)
+    own = [1e8 * (1 + 0.005 * random.standard_normal(240)) + (late_ns if r else 0) for r in (0, 1)]
+    step_ns = np.maximum(*own) + 1e6
+    windows, told = [], []
+    for rank in (0, 1):
+        numbers = np.arange(240)
+        windows.append(RankWindow(rank, numbers, step_ns, {"phases": step_ns}))
+        parts = {"exposed_communication": (step_ns - own[rank])[::10]}
+        told.append(RankWindow(rank, numbers[::10], step_ns[::10], parts))
+    return windows, told
+
+
+def test_ranks_are_compared_in_the_steps_of_which_their_waiting_is_told() -> None:
+    windows, told = told_now_and_then(3e7)
+    assert causes(diagnose_windows(windows)) == {}
+    assert causes(diagnose_windows(windows, told=told)) == {"straggler": 1}
+
+
+def test_two_ranks_that_differ_a_little_have_no_straggler() -> None:
+    windows, told = told_now_and_then(3e6)
+    assert causes(diagnose_windows(windows, told=told)) == {}
+
+
+def test_a_rank_that_has_just_begun_to_be_late_is_no_imbalance() -> None:
+    windows = job(lambda r, s, g: steady(r, s, g) + (1e8 if r == 2 and s >= 30 else 0))
+    assert "imbalance" not in causes(diagnose_windows(windows))

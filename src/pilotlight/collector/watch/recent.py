@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pilotlight.insights.online import CollectiveSum, Progress, RankWindow
+from pilotlight.insights.online.window import COMPUTE, EXPOSED_COMMUNICATION, PHASES
 from pilotlight.recording.columns import Array
 from pilotlight.ship.wire import PARTS, WAIT_KNOWN
 from pilotlight.store.batch import Batch, DeviceEvent, Place, corrected
 
 MOST_STEPS = 240
+MOST_TOLD = 60
 MOST_RANKS = 20_000
 _SHORT_STEPS = 20
 
@@ -31,6 +33,7 @@ _RULE_COUNTERS = {
     "gpu.throttle_ratio": "throttle_ratio",
 }
 _COLUMNS = ("step", "start_ns", "duration_ns", *PARTS, "wait_ns", "known")
+_OF_A_DEVICE = 1 << PARTS.index("host_ns")
 
 
 @dataclass
@@ -39,6 +42,8 @@ class RecentRank:
     agent: str
     device: str = ""
     rows: Array = field(default_factory=lambda: np.empty((0, len(_COLUMNS)), np.int64))
+    # The latest of which the communication is told, for longer than the others.
+    told: Array = field(default_factory=lambda: np.empty((0, len(_COLUMNS)), np.int64))
     counters: dict[str, float] = field(default_factory=dict)
     collectives: tuple[CollectiveSum, ...] = ()
     last_step_ns: int = 0
@@ -50,21 +55,36 @@ class RecentRank:
     heard_ns: int = 0
 
     def add(self, rows: Array) -> None:
-        joined = np.concatenate([self.rows, rows])
-        order = np.argsort(joined[:, 1], kind="stable")
-        self.rows = joined[order][-MOST_STEPS:]
+        self.rows = _newest(self.rows, rows, MOST_STEPS)
+        self.told = _newest(self.told, rows[rows[:, -1] & WAIT_KNOWN != 0], MOST_TOLD)
         last = self.rows[-1]
         self.last_step_ns = max(self.last_step_ns, int(last[1] + last[2]))
 
+    @property
+    def is_told_now_and_then(self) -> bool:
+        """What a host that sees no device waits for others is told of some of its steps."""
+        known = self.rows[:, -1]
+        is_of_all = bool((known & WAIT_KNOWN != 0).all())
+        return bool(len(self.told)) and not is_of_all and not (known & _OF_A_DEVICE).any()
+
     def window(self, rank: int, steps: int) -> RankWindow:
-        rows = self.rows[-steps:]
+        return self._window(rank, self.rows[-steps:], self.is_told_now_and_then)
+
+    def told_window(self, rank: int, steps: int) -> RankWindow:
+        return self._window(rank, self.told[-steps:], False)
+
+    def _window(self, rank: int, rows: Array, is_told_now_and_then: bool) -> RankWindow:
         known = int(np.bitwise_and.reduce(rows[:, -1])) if len(rows) else 0
         parts = {
             _RULE_PARTS[part]: rows[:, 3 + index]
             for index, part in enumerate(PARTS)
             if part in _RULE_PARTS and known >> index & 1
         }
-        if len(rows) and int(np.bitwise_or.reduce(rows[:, -1])) & WAIT_KNOWN:
+        if is_told_now_and_then:
+            parts.pop(EXPOSED_COMMUNICATION, None)
+            if COMPUTE in parts:
+                parts[PHASES] = parts.pop(COMPUTE)
+        elif len(rows) and int(np.bitwise_or.reduce(rows[:, -1])) & WAIT_KNOWN:
             parts["collective_wait"] = rows[:, 3 + len(PARTS)]
         return RankWindow(
             rank=rank,
@@ -116,6 +136,13 @@ class RecentJob:
         """As few steps as a rule can be sure of: what has just begun is not yet in most of many."""
         return self.windows(_SHORT_STEPS)
 
+    def told_windows(self, is_short: bool) -> list[RankWindow] | None:
+        """The steps in which ranks can be compared; None where these are all."""
+        if not any(one.is_told_now_and_then for one in self.ranks.values()):
+            return None
+        steps = _SHORT_STEPS if is_short else MOST_TOLD
+        return [one.told_window(rank, steps) for rank, one in sorted(self.ranks.items())]
+
     def median_step_ns(self) -> float:
         lengths = [one.rows[:, 2] for one in self.ranks.values() if len(one.rows)]
         return float(np.median(np.concatenate(lengths))) if lengths else 0.0
@@ -128,6 +155,12 @@ class RecentJob:
             for rank, one in self.ranks.items()
             if len(one.rows) >= _SHORT_STEPS and usual_ns and one.rows[-1, 2] > factor * usual_ns
         ]
+
+
+def _newest(rows: Array, more: Array, most: int) -> Array:
+    """In the order of time."""
+    joined = np.concatenate([rows, more])
+    return joined[np.argsort(joined[:, 1], kind="stable")][-most:]
 
 
 def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[str, str]]:

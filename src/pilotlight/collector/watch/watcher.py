@@ -17,6 +17,7 @@ from pilotlight.collector.watch.history import regressions_of
 from pilotlight.collector.watch.nodes import device_errors, silent_nodes
 from pilotlight.collector.watch.opened import Opened, Register, opened_from
 from pilotlight.collector.watch.recent import RecentJob, take_in
+from pilotlight.collector.watch.where import Locator
 from pilotlight.errors import StoreError, UsageError
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.online import diagnose_windows
@@ -53,6 +54,7 @@ class Watcher:
         self._written: dict[str, tuple[int, str]] = {}
         self._history_ns: dict[tuple[str, str], int] = {}
         self._regressions: dict[tuple[str, str], tuple[Finding, ...]] = {}
+        self._locator = Locator(store)
         self._latest: dict[tuple[str, str], tuple[Finding, ...]] = {}
         self._expire_due_s = 0.0
         self.counts: Counter[str] = Counter()
@@ -142,6 +144,7 @@ class Watcher:
                 self._latest.pop(key, None)
                 self._regressions.pop(key, None)
                 self._history_ns.pop(key, None)
+                self._locator.forget(*key)
                 with self._guard:
                     del self._jobs[key]
                 continue
@@ -159,9 +162,14 @@ class Watcher:
             # Nothing has changed, and a hang would be news.
             return [*found, *self._latest.get(key, ())]
         # A node that went silent says nothing of its ranks: they do not hang because of that.
-        short = diagnose_windows(job.short_windows(), None if silent else job.told_ns).findings
-        long = diagnose_windows(job.windows()).findings
-        by_key = {(one.rule, one.cause, one.rank): one for one in (*long, *short)}
+        short = diagnose_windows(
+            job.short_windows(), None if silent else job.told_ns, told=job.told_windows(True)
+        ).findings
+        long = diagnose_windows(job.windows(), told=job.told_windows(False)).findings
+        by_key = {
+            (one.rule, one.cause, one.rank): self._locator.located(job, one)
+            for one in (*long, *short)
+        }
         self._latest[key] = (*by_key.values(), *self._regressed(job, now_ns))
         return [*found, *self._latest[key]]
 

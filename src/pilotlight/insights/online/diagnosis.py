@@ -15,6 +15,8 @@ from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplain
 OnlineDiagnosis = Diagnosis
 NO_STEPS = "no steps in the windows"
 
+# What waiting for other ranks is taken out of before they are compared.
+_COMPARING = (stragglers, imbalance)
 # Rule, cause, check, and the rules whose findings it makes superfluous.
 _RULES: tuple[tuple[str, str, Callable[[Ranks], Verdict], tuple[str, ...]], ...] = (
     ("A04", "gc", garbage, ("A26", "A29", "A34")),
@@ -32,10 +34,15 @@ _EXPLAINS = {rule: explains for rule, _, _, explains in _RULES} | {"A23": ("A26"
 
 
 def diagnose_windows(
-    windows: Sequence[RankWindow], now_ns: int | None = None, stall_steps: int = STALL_STEPS
+    windows: Sequence[RankWindow],
+    now_ns: int | None = None,
+    stall_steps: int = STALL_STEPS,
+    told: Sequence[RankWindow] | None = None,
 ) -> OnlineDiagnosis:
     """What is wrong with a job now, from the last steps of its ranks. With `now_ns`, also whether
-    it hangs: then nothing else is said. What stops steps is told from `stall_steps` of them on."""
+    it hangs: then nothing else is said. What stops steps is told from `stall_steps` of them on.
+    `told`: the last steps of which the communication is known, where it is not of all; in these
+    the ranks are compared."""
     not_checked = []
     if now_ns is not None:
         verdict = hang(windows, now_ns)
@@ -44,9 +51,11 @@ def diagnose_windows(
         if verdict.missing:
             not_checked.append(NotChecked("A33", "hang", verdict.missing))
     ranks = ranks_of(windows, stall_steps)
+    compared = ranks if told is None else ranks_of(told, stall_steps)
     findings: list[Finding] = []
     for rule, cause, check, _ in _RULES:
-        verdict = check(ranks) if ranks.windows else Verdict(missing=NO_STEPS)
+        looked_at = compared if check in _COMPARING else ranks
+        verdict = check(looked_at) if looked_at.windows else Verdict(missing=NO_STEPS)
         findings += verdict.findings
         if verdict.missing:
             not_checked.append(NotChecked(rule, cause, verdict.missing))

@@ -25,6 +25,8 @@ from pilotlight.trace.trace import Float64
 MIN_STEPS = 20
 LATE_SHARE = 0.6
 EXCESS_RATIO = 0.015
+# One other rank does not show how much ranks differ without a fault.
+EXCESS_OF_TWO_RATIO = 0.05
 SPREADS = 5.0
 IMBALANCE_RATIO = 0.05
 EXPLAINED_RATIO = 0.5
@@ -52,7 +54,7 @@ class _Reason:
 
 def stragglers(ranks: Ranks) -> Verdict:
     """A26, or what explains it: the same rank holds up the others in most steps."""
-    own = _own(ranks)
+    own = _own(ranks, 2)
     if isinstance(own, str):
         return Verdict(missing=own)
     worst = int(own.mean(axis=1).argmax())
@@ -65,19 +67,20 @@ def stragglers(ranks: Ranks) -> Verdict:
     apart = float(own[worst].mean() - np.median(means))
     if (
         late_share < LATE_SHARE
-        or gain < EXCESS_RATIO
+        or gain < (EXCESS_OF_TWO_RATIO if len(own) == 2 else EXCESS_RATIO)
         or apart < SPREADS * spread
         or not _is_sure(own[worst] - np.median(others, axis=0))
     ):
         return Verdict()
     reason = _reason(ranks, worst, apart)
     window = ranks.windows[worst]
+    held_up = "all others" if len(own) > 2 else "the other"
     return Verdict(
         (
             Finding(
                 rule=reason.rule,
                 cause=reason.cause,
-                title=f"Rank {window.rank} holds up all others",
+                title=f"Rank {window.rank} holds up {held_up}",
                 rank=window.rank,
                 place=f"rank {window.rank}" + (f" on {window.node}" if window.node else ""),
                 evidence=(
@@ -96,17 +99,20 @@ def stragglers(ranks: Ranks) -> Verdict:
 
 def imbalance(ranks: Ranks) -> Verdict:
     """A29: in every step another rank is the slowest, by more than noise."""
-    own = _own(ranks)
+    own = _own(ranks, 3)
     if isinstance(own, str):
         return Verdict(missing=own)
     for name in (LOADER, GC, CHECKPOINT, COMPILE):
         part = ranks.part(name)
         if part is not None:
             own = np.maximum(own - part, 0.0)
-    last = np.bincount(own.argmax(axis=0), minlength=len(own)) / own.shape[1]
     lost = own.max(axis=0) - own.mean(axis=0)
     gain = float(lost.sum()) / ranks.total_ns
-    if last.max() >= LATE_SHARE or gain < IMBALANCE_RATIO:
+    slowest = own.argmax(axis=0)
+    last = np.bincount(slowest, minlength=len(own)) / own.shape[1]
+    # A rank that has begun to be late is the slowest in few of the steps and costs most of it all.
+    cost = np.bincount(slowest, lost, len(own)) / max(1.0, lost.sum())
+    if max(last.max(), cost.max()) >= LATE_SHARE or gain < IMBALANCE_RATIO:
         return Verdict()
     return Verdict(
         (
@@ -130,9 +136,9 @@ def imbalance(ranks: Ranks) -> Verdict:
     )
 
 
-def _own(ranks: Ranks) -> Float64 | str:
-    if len(ranks.windows) < 3:
-        return "needs three ranks or more"
+def _own(ranks: Ranks, least_ranks: int) -> Float64 | str:
+    if len(ranks.windows) < least_ranks:
+        return f"needs {least_ranks} ranks or more"
     if len(ranks.step) < MIN_STEPS:
         return f"needs {MIN_STEPS} steps that all ranks have"
     own = ranks.own_ns()

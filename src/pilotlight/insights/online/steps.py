@@ -15,6 +15,7 @@ from pilotlight.insights.online.window import (
     GC,
     LOADER,
     LOADER_IDLE,
+    PHASES,
     SYNC,
     Ranks,
 )
@@ -181,8 +182,9 @@ def _moved(ranks: Ranks, late: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> st
 
 
 def _all_alike(ranks: Ranks, late: np.ndarray[tuple[int], np.dtype[np.bool_]], rise: float) -> bool:
-    part = ranks.part(COMPUTE)
-    table = ranks.own_ns() if part is None else part
+    parts = (part for name in (COMPUTE, PHASES) if (part := ranks.part(name)) is not None)
+    table = next(parts, None)
+    table = ranks.own_ns() if table is None else table
     if table is None:
         return True
     before = np.median(table[:, ~late], axis=1)

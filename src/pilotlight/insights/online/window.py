@@ -20,9 +20,11 @@ CHECKPOINT = "checkpoint"
 COMPILE = "compile"
 SYNC = "sync"
 COMPUTE = "compute"
+# Forward, backward and optimizer with what they wait for other ranks, where nobody tells it apart.
+PHASES = "phases"
 PARTS = (
     LOADER, LOADER_IDLE, GC, COLLECTIVE, COLLECTIVE_WAIT, EXPOSED_COMMUNICATION, CHECKPOINT,
-    COMPILE, SYNC, COMPUTE,
+    COMPILE, SYNC, COMPUTE, PHASES,
 )  # fmt: skip
 
 # A running job is asked again and again: what few steps show by chance must not be told.

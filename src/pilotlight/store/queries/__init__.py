@@ -30,6 +30,7 @@ from pilotlight.store.queries.hot import (
     functions,
     kernels,
     ranges,
+    rank_stacks,
     stacks,
 )
 from pilotlight.store.queries.jobs import JobRow, jobs
@@ -102,6 +103,7 @@ __all__ = [
     "nodes",
     "phases",
     "ranges",
+    "rank_stacks",
     "ranks",
     "recent_steps",
     "stacks",

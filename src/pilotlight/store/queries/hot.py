@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pilotlight.recording.schema import State
@@ -75,6 +76,29 @@ def stacks(
         StackTime(tuple(text.split("\n")), State(state).name.lower(), int(total))
         for text, state, total in _stacks(reader, job, SAMPLE, span, rank, limit)
     ]
+
+
+def rank_stacks(
+    reader: Reader, job: str, span: Span, ranks: Sequence[int]
+) -> dict[int, list[tuple[tuple[str, ...], int]]]:
+    """By rank its Python stacks with their time, whatever their threads did."""
+    rows = reader.select(
+        "SELECT w.rank, any(n.text), sum(w.total_ns) FROM windows AS w "
+        "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
+        "AND kind = 2 GROUP BY id) AS n ON n.id = w.name "
+        "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
+        "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64} "
+        "AND has({ranks:Array(Int32)}, w.rank) GROUP BY w.rank, w.name",
+        job=job,
+        kind=SAMPLE,
+        from_ns=span.from_ns,
+        to_ns=span.to_ns,
+        ranks=list(ranks),
+    )
+    found: dict[int, list[tuple[tuple[str, ...], int]]] = {}
+    for rank, text, total in rows:
+        found.setdefault(int(rank), []).append((tuple(text.split("\n")), int(total)))
+    return found
 
 
 def device_stacks(

@@ -1,0 +1,44 @@
+"""What the collector remembers of the latest steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pilotlight.collector.watch.recent import MOST_STEPS, RecentJob, RecentRank
+from pilotlight.insights.online import diagnose_windows
+from pilotlight.ship.wire import PARTS, WAIT_KNOWN
+
+MS = 1_000_000
+EVERY = 32
+KNOWN = 1 << PARTS.index("compute_ns") | 1 << PARTS.index("communication_ns")
+
+
+def reducing_rank(own_ms: int, steps: int) -> RecentRank:
+    """Steps of 300 ms; what a rank waits in its backward is told of every 32nd, else it is taken
+    for compute."""
+    rank = RecentRank("node", "agent")
+    for step in range(steps):
+        wait_ns = (300 - own_ms) * MS
+        is_told = step % EVERY == 0
+        parts = dict.fromkeys(PARTS, 0)
+        parts["compute_ns"] = 10 * MS + (0 if is_told else wait_ns)
+        parts["communication_ns"] = wait_ns if is_told else 0
+        known = KNOWN | (WAIT_KNOWN if is_told else 0)
+        row = [step, step * 300 * MS, 300 * MS, *parts.values(), parts["communication_ns"], known]
+        rank.add(np.array([row], np.int64))
+    return rank
+
+
+def test_steps_whose_communication_is_told_are_kept_for_longer_and_compared() -> None:
+    job = RecentJob("default", "job")
+    job.ranks = {rank: reducing_rank(290 if rank == 1 else 150, 25 * EVERY) for rank in range(3)}
+    assert len(job.ranks[0].rows) == MOST_STEPS and len(job.ranks[0].told) == 25
+    found = diagnose_windows(job.windows(), told=job.told_windows(is_short=False)).findings
+    assert [(one.cause, one.rank) for one in found] == [("straggler", 1)]
+    assert diagnose_windows(job.windows()).findings == ()
+
+
+def test_ranks_that_tell_all_their_steps_are_compared_in_all() -> None:
+    job = RecentJob("default", "job")
+    job.ranks = {rank: reducing_rank(150, 1) for rank in range(3)}
+    assert job.told_windows(is_short=True) is None
