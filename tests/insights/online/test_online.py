@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -215,6 +216,21 @@ def test_ranks_are_compared_in_the_steps_of_which_their_waiting_is_told() -> Non
     windows, told = told_now_and_then(3e7)
     assert causes(diagnose_windows(windows)) == {}
     assert causes(diagnose_windows(windows, told=told)) == {"straggler": 1}
+
+
+def test_few_steps_that_are_far_apart_are_enough_if_all_say_the_same() -> None:
+    windows, told = told_now_and_then(3e7)
+    few = [replace(w, step=w.step[:8], step_ns=w.step_ns[:8], parts_ns=_first(w, 8)) for w in told]
+    assert causes(diagnose_windows(windows, told=few)) == {"straggler": 1}
+    assert causes(diagnose_windows(few)) == {}
+    late = np.array(few[1].parts_ns["exposed_communication"])
+    late[3] += 2.9e7
+    once = replace(few[1], parts_ns={"exposed_communication": late})
+    assert causes(diagnose_windows(windows, told=[few[0], once])) == {}
+
+
+def _first(window: RankWindow, count: int) -> dict[str, Any]:
+    return {name: part[:count] for name, part in window.parts_ns.items()}
 
 
 def test_two_ranks_that_differ_a_little_have_no_straggler() -> None:

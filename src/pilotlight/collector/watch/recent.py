@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pilotlight.insights.online import CollectiveSum, Progress, RankWindow
+from pilotlight.insights.online.ranks import MIN_STEPS_APART
 from pilotlight.insights.online.window import COMPUTE, EXPOSED_COMMUNICATION, PHASES
 from pilotlight.recording.columns import Array
 from pilotlight.ship.wire import PARTS, WAIT_KNOWN
@@ -140,7 +141,7 @@ class RecentJob:
         """The steps in which ranks can be compared; None where these are all."""
         if not any(one.is_told_now_and_then for one in self.ranks.values()):
             return None
-        steps = _SHORT_STEPS if is_short else MOST_TOLD
+        steps = MIN_STEPS_APART if is_short else MOST_TOLD
         return [one.told_window(rank, steps) for rank, one in sorted(self.ranks.items())]
 
     def median_step_ns(self) -> float:

@@ -51,7 +51,7 @@ def diagnose_windows(
         if verdict.missing:
             not_checked.append(NotChecked("A33", "hang", verdict.missing))
     ranks = ranks_of(windows, stall_steps)
-    compared = ranks if told is None else ranks_of(told, stall_steps)
+    compared = ranks if told is None else ranks_of(told, stall_steps, are_apart=True)
     findings: list[Finding] = []
     for rule, cause, check, _ in _RULES:
         looked_at = compared if check in _COMPARING else ranks

@@ -23,6 +23,9 @@ from pilotlight.insights.online.window import (
 from pilotlight.trace.trace import Float64
 
 MIN_STEPS = 20
+# Of steps that are far apart fewer are enough, if all of them say the same, and loudly.
+MIN_STEPS_APART = 8
+LOUD_RATIO = 0.1
 LATE_SHARE = 0.6
 EXCESS_RATIO = 0.015
 # One other rank does not show how much ranks differ without a fault.
@@ -54,13 +57,15 @@ class _Reason:
 
 def stragglers(ranks: Ranks) -> Verdict:
     """A26, or what explains it: the same rank holds up the others in most steps."""
-    own = _own(ranks, 2)
+    own = _own(ranks, 2, MIN_STEPS_APART if ranks.are_apart else MIN_STEPS)
     if isinstance(own, str):
         return Verdict(missing=own)
     worst = int(own.mean(axis=1).argmax())
     others = np.delete(own, worst, axis=0)
     late_share = float((own.argmax(axis=0) == worst).mean())
     beyond = own[worst] - others.max(axis=0)
+    if len(ranks.step) < MIN_STEPS and beyond.min() < LOUD_RATIO * ranks.typical_ns:
+        return Verdict(missing=f"needs {MIN_STEPS} steps that all ranks have")
     gain = float(np.maximum(beyond, 0.0).sum()) / ranks.total_ns
     means = others.mean(axis=1)
     spread = 1.4826 * float(np.median(np.abs(means - np.median(means))))
@@ -99,7 +104,7 @@ def stragglers(ranks: Ranks) -> Verdict:
 
 def imbalance(ranks: Ranks) -> Verdict:
     """A29: in every step another rank is the slowest, by more than noise."""
-    own = _own(ranks, 3)
+    own = _own(ranks, 3, MIN_STEPS)
     if isinstance(own, str):
         return Verdict(missing=own)
     for name in (LOADER, GC, CHECKPOINT, COMPILE):
@@ -136,11 +141,11 @@ def imbalance(ranks: Ranks) -> Verdict:
     )
 
 
-def _own(ranks: Ranks, least_ranks: int) -> Float64 | str:
+def _own(ranks: Ranks, least_ranks: int, least_steps: int) -> Float64 | str:
     if len(ranks.windows) < least_ranks:
         return f"needs {least_ranks} ranks or more"
-    if len(ranks.step) < MIN_STEPS:
-        return f"needs {MIN_STEPS} steps that all ranks have"
+    if len(ranks.step) < least_steps:
+        return f"needs {least_steps} steps that all ranks have"
     own = ranks.own_ns()
     if own is None:
         return "no time in collectives: the ranks' own time is not known"

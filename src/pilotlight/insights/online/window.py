@@ -94,6 +94,8 @@ class Ranks:
     step: Int64
     step_ns: Float64
     stall_steps: int = STALL_STEPS
+    are_apart: bool = False
+    """Steps with many others between them: no single disturbance lasts over several."""
 
     @property
     def rank(self) -> list[int]:
@@ -130,7 +132,9 @@ class Ranks:
         return None
 
 
-def ranks_of(windows: Sequence[RankWindow], stall_steps: int = STALL_STEPS) -> Ranks:
+def ranks_of(
+    windows: Sequence[RankWindow], stall_steps: int = STALL_STEPS, are_apart: bool = False
+) -> Ranks:
     """Ranks that report no step are left out here; `hang` looks at all of them."""
     chosen = sorted((w for w in windows if len(w.step)), key=lambda window: window.rank)
     if not chosen:
@@ -138,7 +142,7 @@ def ranks_of(windows: Sequence[RankWindow], stall_steps: int = STALL_STEPS) -> R
     common = set(chosen[0].step).intersection(*(window.step for window in chosen[1:]))
     step = np.array(sorted(common), np.int64)
     table = np.stack([_column(window, window.step_ns, step) for window in chosen])
-    return Ranks(tuple(chosen), step, table, stall_steps)
+    return Ranks(tuple(chosen), step, table, stall_steps, are_apart)
 
 
 def _column(window: RankWindow, values: Sequence[float], step: Int64) -> Float64:
