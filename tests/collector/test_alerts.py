@@ -36,7 +36,7 @@ FINDING = Finding(
 def opened(job: str = "job") -> Opened:
     now_ns = time.time_ns()
     return Opened(
-        key=("default", job, "C02", "hang", -1), attempt=0, id="f1", finding=FINDING, ranks=(),
+        key=("default", job, "C02", "hang", -1, ""), attempt=0, id="f1", finding=FINDING, ranks=(),
         nodes=("node1",), opened_ns=now_ns, updated_ns=now_ns, seen_ns=now_ns,
     )  # fmt: skip
 

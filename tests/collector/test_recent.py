@@ -42,3 +42,15 @@ def test_ranks_that_tell_all_their_steps_are_compared_in_all() -> None:
     job = RecentJob("default", "job")
     job.ranks = {rank: reducing_rank(150, 1) for rank in range(3)}
     assert job.told_windows(is_short=True) is None
+
+
+def test_a_slow_step_in_the_middle_of_a_batch_is_noticed_once() -> None:
+    job = RecentJob("default", "job", ranks={0: RecentRank("node", "agent")})
+    rows = np.zeros((40, len(PARTS) + 5), np.int64)
+    rows[:, 1] = np.arange(40) * 100 * MS
+    rows[:, 2] = 100 * MS
+    rows[25, 2] = 200 * MS
+    job.ranks[0].add(rows)
+    assert job.slow_ranks(1.5) == [0]
+    job.looked()
+    assert job.slow_ranks(1.5) == []

@@ -108,6 +108,12 @@ def test_captures_are_limited_by_job_by_node_at_once_and_in_bytes(tmp_path: Path
         with pytest.raises(UsageError, match="node node2 was captured"):
             slow.ask("t", "other", 0, {"a2": agents["a2"]}, 20, "hang", "trigger")
         assert slow.counts["refused: job rate"] == slow.counts["refused: node rate"] == 1
+        by_kind = desk(per_job_s=600, per_node_s=0.001)
+        for rate in ("slow step", "finding", "critical"):
+            by_kind.ask("t", "job", 0, agents, 20, rate, "trigger", rate=rate)
+            time.sleep(0.01)
+        with pytest.raises(UsageError, match="job job was captured"):
+            by_kind.ask("t", "job", 0, agents, 20, "slow step", "trigger", rate="slow step")
         few = desk(most_at_once=1)
         few.ask("t", "job", 0, agents, 20, "user", "ann")
         with pytest.raises(UsageError, match="under way"):
@@ -127,6 +133,26 @@ def test_captures_are_limited_by_job_by_node_at_once_and_in_bytes(tmp_path: Path
         assert rows == [
             ("partial", "node2: the captures that are kept have used up their disk budget")
         ]
+
+
+def test_a_finding_that_had_to_wait_for_its_capture_gets_it_later(tmp_path: Path) -> None:
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    limits = Captures(per_job_s=0.01, per_node_s=0.01, most_at_once=1)
+    collector = Collector(
+        parse_place(str(tmp_path / "store")), Config(watch=Watch(every_s=0.2), captures=limits)
+    )
+    with TestClient(make_app(collector)) as client:
+        fault = FleetFault("hang", 2, now_ns - 50 * SECOND)
+        healthy = FleetJob("healthy", 1, 4, step_ns=STEP_NS)
+        play(client, healthy, now_ns, 1)
+        until(lambda: collector.watcher.jobs())
+        first = client.post("/v1/captures", json={"job": "healthy"}).json()["data"]["id"]
+        play(client, FleetJob("hangs", 1, 4, step_ns=STEP_NS, faults=[fault]), now_ns, 14)
+        until(lambda: collector.watcher.counts["triggers held back"], 60)
+        (agent,) = agents_of(healthy, now_ns)
+        client.put(f"/v1/detail?capture={first}&agent={agent.name}&refused=no")
+        assert captured(client, "hangs", "hang")["finding"]
+    collector.close()
 
 
 def two_nodes(heard_ns: tuple[int, int]) -> RecentJob:

@@ -43,7 +43,7 @@ class CaptureDesk:
         self.shelf = Shelf(store.place.captures)
         self._open: dict[str, Capture] = {}
         self._guard = threading.RLock()
-        self._job_last_s: dict[tuple[str, str, bool], float] = {}
+        self._job_last_s: dict[tuple[str, str, str], float] = {}
         self._node_last_s: dict[tuple[str, str], float] = {}
         self.counts: Counter[str] = Counter()
         if store.place.server is None:
@@ -60,12 +60,14 @@ class CaptureDesk:
         asked_by: str,
         finding: str = "",
         options: Mapping[str, object] | None = None,
+        rate: str = "finding",
     ) -> Capture:
-        """UsageError: a limit is reached, and which."""
+        """UsageError: a limit is reached, and which. `rate`: with which others of the job it
+        shares one, so that what matters does not wait for what does not."""
         now_s, now_ns = time.monotonic(), time.time_ns()
-        is_user = reason == "user"
+        rate = "user" if reason == "user" else rate
         with self._guard:
-            self._check_limits(tenant, job, agents, is_user, now_s)
+            self._check_limits(tenant, job, agents, rate, now_s)
             capture = Capture(
                 id=secrets.token_hex(8),
                 tenant=tenant,
@@ -82,7 +84,7 @@ class CaptureDesk:
                 options=dict(options or {}),
             )
             self._open[capture.id] = capture
-            self._job_last_s[tenant, job, is_user] = now_s
+            self._job_last_s[tenant, job, rate] = now_s
             for node, _ in agents.values():
                 self._node_last_s[tenant, node] = now_s
             self.counts["requested"] += 1
@@ -263,17 +265,17 @@ class CaptureDesk:
         tenant: str,
         job: str,
         agents: Mapping[str, tuple[str, tuple[int, ...]]],
-        is_user: bool,
+        rate: str,
         now_s: float,
     ) -> None:
-        settings = self._settings
+        settings, is_user = self._settings, rate == "user"
         if not agents:
             raise UsageError(f"no agent of job {job} is known; is it running?")
         if len(self._open) >= settings.most_at_once:
             self.counts["refused: too many at once"] += 1
             raise UsageError(f"{len(self._open)} captures are under way, which is all it may")
         gap_s = _USER_GAP_S if is_user else settings.per_job_s
-        last_s = self._job_last_s.get((tenant, job, is_user))
+        last_s = self._job_last_s.get((tenant, job, rate))
         if last_s is not None and now_s - last_s < gap_s:
             self.counts["refused: job rate"] += 1
             raise UsageError(f"job {job} was captured {now_s - last_s:.0f} s ago")

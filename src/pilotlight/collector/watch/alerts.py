@@ -112,7 +112,7 @@ class Announcer:
 
 def slack(opened: Opened) -> dict[str, object]:
     """The shape that Slack's incoming webhooks take."""
-    _, job, _, _, _ = opened.key
+    job = opened.key[1]
     sign = ":white_check_mark: over:" if not opened.is_open else ":warning:"
     if opened.is_open and opened.severity == "critical":
         sign = ":rotating_light:"
@@ -129,10 +129,10 @@ def slack(opened: Opened) -> dict[str, object]:
 
 def alertmanager(opened: Opened, now_ns: int) -> list[dict[str, object]]:
     """The shape of Alertmanager's API version 2."""
-    tenant, job, rule, cause, rank = opened.key
+    tenant, job, rule, cause, rank, _ = opened.key
     alert: dict[str, object] = {
         "labels": {
-            "alertname": f"pilotlight_{cause.split(':')[0]}",
+            "alertname": f"pilotlight_{cause}",
             "severity": opened.severity,
             "tenant": tenant,
             "job_name": job,

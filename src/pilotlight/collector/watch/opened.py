@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -19,8 +19,13 @@ _CRITICAL = ("hang", "xid", "lost", "oom_kill", "silent")
 _AT_ONCE = (*_CRITICAL, "throttle")
 _INFO_RATIO = 0.02
 
-Key = tuple[str, str, str, str, int]
-"""Tenant, job, rule, cause and rank (-1: the job)."""
+# A suspect may change while a job hangs, and a slow step is slow on all ranks: still the same.
+_OF_THE_JOB = ("hang", "irregular")
+# Of these a job may have several at once.
+_BY_PLACE = ("slow_link", "regression", "silent", "xid", "lost", "oom_kill")
+
+Key = tuple[str, str, str, str, int, str]
+"""Tenant, job, rule, cause, rank (-1: the job) and place (where there may be several)."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,15 @@ class Opened:
 
     def row(self) -> dict[str, object]:
         """As the store keeps it."""
-        tenant, job, rule, cause, _ = self.key
+        tenant, job = self.key[:2]
         finding = self.finding
         return {
             "tenant": tenant,
             "job": job,
             "attempt": self.attempt,
             "id": self.id,
-            "rule": rule,
-            "cause": cause,
+            "rule": finding.rule,
+            "cause": finding.cause,
             "title": finding.title,
             "state": "open" if self.is_open else "closed",
             "severity": self.severity,
@@ -91,7 +96,7 @@ class Register:
         changed = []
         seen: set[Key] = set()
         for finding in findings:
-            key = _key(job, finding)
+            key = _key(job.tenant, job.job, finding)
             seen.add(key)
             known = self.open.get(key)
             if known is not None:
@@ -106,7 +111,21 @@ class Register:
 
     def close_all(self, job: RecentJob, now_ns: int) -> list[Opened]:
         """The job is over."""
-        return [self._closed(one, now_ns) for one in self._of(job)]
+        return [self.close(one, now_ns) for one in self._of(job)]
+
+    def orphans(self, jobs: Container[tuple[str, str]], before_ns: int) -> list[Opened]:
+        """Those of jobs that nobody has heard of since then."""
+        return [
+            one for key, one in self.open.items() if key[:2] not in jobs and one.seen_ns < before_ns
+        ]
+
+    def forget(self, one: Opened) -> None:
+        """Somebody else looks after it."""
+        del self.open[one.key]
+
+    def close(self, one: Opened, now_ns: int) -> Opened:
+        del self.open[one.key]
+        return replace(one, closed_ns=now_ns, updated_ns=now_ns)
 
     def captured(self, id: str, capture: str, now_ns: int) -> Opened | None:
         for key, one in self.open.items():
@@ -157,11 +176,7 @@ class Register:
         gone = [
             one for one in self._of(job) if one.key not in seen and now_ns - one.seen_ns >= CLOSE_NS
         ]
-        return [self._closed(one, now_ns) for one in gone]
-
-    def _closed(self, one: Opened, now_ns: int) -> Opened:
-        del self.open[one.key]
-        return replace(one, closed_ns=now_ns, updated_ns=now_ns)
+        return [self.close(one, now_ns) for one in gone]
 
     def _of(self, job: RecentJob) -> list[Opened]:
         return [one for key, one in self.open.items() if key[:2] == (job.tenant, job.job)]
@@ -183,9 +198,8 @@ def opened_from(row: Mapping[str, object]) -> Opened:
         gain_high_ratio=values["gain_high_ratio"],
         confidence=values["confidence"],
     )
-    rank = finding.rank if finding.rank is not None else -1
     return Opened(
-        key=(values["tenant"], values["job"], finding.rule, finding.cause, rank),
+        key=_key(values["tenant"], values["job"], finding),
         attempt=values["attempt"],
         id=values["id"],
         finding=finding,
@@ -199,12 +213,10 @@ def opened_from(row: Mapping[str, object]) -> Opened:
     )
 
 
-def _key(job: RecentJob, finding: Finding) -> Key:
-    rank = finding.rank if finding.rank is not None else -1
-    # A suspect may change while a job hangs; the hang is still the same.
-    rank = -1 if finding.cause == "hang" else rank
-    place = finding.place if finding.cause in ("slow_link", "regression") else ""
-    return job.tenant, job.job, finding.rule, f"{finding.cause}{':' if place else ''}{place}", rank
+def _key(tenant: str, job: str, finding: Finding) -> Key:
+    cause = finding.cause
+    rank = -1 if finding.rank is None or cause in _OF_THE_JOB else finding.rank
+    return tenant, job, finding.rule, cause, rank, finding.place if cause in _BY_PLACE else ""
 
 
 def _ranks(job: RecentJob, finding: Finding) -> tuple[int, ...]:

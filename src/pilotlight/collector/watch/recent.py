@@ -54,8 +54,12 @@ class RecentRank:
     stack: str = ""
     ended_ns: int = 0
     heard_ns: int = 0
+    longest_new_ns: int = 0  # of the steps since the last look
 
     def add(self, rows: Array) -> None:
+        if not len(rows):
+            return
+        self.longest_new_ns = max(self.longest_new_ns, int(rows[:, 2].max()))
         self.rows = _newest(self.rows, rows, MOST_STEPS)
         self.told = _newest(self.told, rows[rows[:, -1] & WAIT_KNOWN != 0], MOST_TOLD)
         last = self.rows[-1]
@@ -149,13 +153,19 @@ class RecentJob:
         return float(np.median(np.concatenate(lengths))) if lengths else 0.0
 
     def slow_ranks(self, factor: float) -> list[int]:
-        """Ranks whose newest step is that many times the median of all."""
+        """Ranks with a new step of that many times the median of all."""
         usual_ns = self.median_step_ns()
         return [
             rank
             for rank, one in self.ranks.items()
-            if len(one.rows) >= _SHORT_STEPS and usual_ns and one.rows[-1, 2] > factor * usual_ns
+            if len(one.rows) >= _SHORT_STEPS and one.longest_new_ns > factor * usual_ns > 0
         ]
+
+    def looked(self) -> None:
+        """What has come so far is no news any more."""
+        self.has_news = False
+        for one in self.ranks.values():
+            one.longest_new_ns = 0
 
 
 def _newest(rows: Array, more: Array, most: int) -> Array:

@@ -52,6 +52,7 @@ class Watcher:
         self._incoming: queue.Queue[Batch | None] = queue.Queue(_QUEUED)
         self._register = Register()
         self._written: dict[str, tuple[int, str]] = {}
+        self._asked: set[str] = set()
         self._history_ns: dict[tuple[str, str], int] = {}
         self._regressions: dict[tuple[str, str], tuple[Finding, ...]] = {}
         self._locator = Locator(store)
@@ -152,7 +153,29 @@ class Watcher:
                 job, self._register.update(job, self._diagnose(job, now_ns), now_ns), now_ns
             )
             self._trigger_slow_steps(job)
-            job.has_news = False
+            with self._guard:
+                job.looked()
+        self._close_orphans(now_ns)
+
+    def _close_orphans(self, now_ns: int) -> None:
+        """What was open when the last collector went, of jobs that went meanwhile. Another
+        collector on the same store may have them."""
+        for one in self._register.orphans(self._jobs, now_ns - _FORGET_NS):
+            try:
+                rows = self._store.select(
+                    "SELECT max(updated_ns) FROM findings WHERE tenant = {tenant:String} "
+                    "AND job = {job:String} AND id = {id:String}",
+                    {"tenant": one.key[0], "job": one.key[1], "id": one.id},
+                )
+            except StoreError:
+                return
+            if rows[0][0] > one.updated_ns:
+                self._register.forget(one)
+                continue
+            closed = self._register.close(one, now_ns)
+            self.counts["closed"] += 1
+            self._write([closed])
+            self._announcer.tell(closed)
 
     def _diagnose(self, job: RecentJob, now_ns: int) -> list[Finding]:
         silent = silent_nodes(job, now_ns)
@@ -186,12 +209,13 @@ class Watcher:
     def _follow(self, job: RecentJob, changed: Sequence[Opened], now_ns: int) -> None:
         due = []
         for one in changed:
-            is_new = one.opened_ns == now_ns
-            if is_new:
+            if one.opened_ns == now_ns:
                 self.counts["opened"] += 1
+            if one.is_open:
                 self._trigger(job, one)
-            if not one.is_open:
+            else:
                 self.counts["closed"] += 1
+                self._asked.discard(one.id)
             written_ns, title = self._written.get(one.id, (0, ""))
             # What a look at half of the news made of it is put right at once.
             says_else = title != one.finding.title
@@ -204,36 +228,56 @@ class Watcher:
         for one in findings:
             self._written[one.id] = one.updated_ns, one.finding.title
             if not one.is_open:
-                del self._written[one.id]
+                self._written.pop(one.id, None)
         try:
             self._store.insert_rows("findings", [one.row() for one in findings])
         except StoreError:
             self.counts["findings not written"] += len(findings)
 
     def _trigger(self, job: RecentJob, one: Opened) -> None:
+        """Once for each finding; one that has to wait for others is asked for as long as it is
+        open."""
         cause = one.finding.cause
         is_wanted = cause in _TRIGGERS or one.finding.rank is not None
         if not self._config.captures.automatic or not is_wanted:
             return
-        self._capture(job, one.ranks, cause, one.id)
+        if one.capture or one.id in self._asked:
+            return
+        rate = "critical" if one.severity == "critical" else "finding"
+        if self._capture(job, one.ranks, cause, one.id, rate):
+            self._asked.add(one.id)
+        elif one.updated_ns == one.opened_ns:
+            self.counts["triggers held back"] += 1
 
     def _trigger_slow_steps(self, job: RecentJob) -> None:
         slow = job.slow_ranks(self._config.watch.slow_step) if job.has_news else []
         if slow and self._config.captures.automatic:
-            self._capture(job, slow[:4], "slow step", "")
+            is_asked = self._capture(job, slow[:4], "slow step", "", "slow step")
+            self.counts["triggers held back"] += not is_asked
 
-    def _capture(self, job: RecentJob, concerned: Sequence[int], reason: str, finding: str) -> None:
-        """Of the ranks concerned and a few others to compare them with."""
+    def _capture(
+        self, job: RecentJob, concerned: Sequence[int], reason: str, finding: str, rate: str
+    ) -> bool:
+        """Of the ranks concerned and a few others to compare them with; False: not now."""
         settings = self._config.captures
         others = [rank for rank in job.ranks if rank not in concerned]
         healthy = random.sample(others, min(settings.healthy, len(others)))
         attempt, agents = self.agents_of(job.tenant, job.job, [*concerned, *healthy])
         try:
             self._desk.ask(
-                job.tenant, job.job, attempt, agents, settings.seconds, reason, "trigger", finding
+                job.tenant,
+                job.job,
+                attempt,
+                agents,
+                settings.seconds,
+                reason,
+                "trigger",
+                finding,
+                rate=rate,
             )
         except (UsageError, StoreError):
-            self.counts["triggers held back"] += 1
+            return False
+        return True
 
     def _recall(self) -> None:
         """What was open when the last collector went."""
