@@ -12,8 +12,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from email.message import Message
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -49,15 +51,17 @@ class Told(Announcer):
     """Notes what it would send instead of sending it."""
 
     def __init__(self, config: Alerts) -> None:
-        super().__init__(config)
         self.sent: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
+        super().__init__(config)
 
     def _send(self, kind: str, one: Opened) -> None:
         self.sent.put((kind, one.is_open))
 
     def told(self) -> list[tuple[str, bool]]:
+        """By receiver, in the order in which each was told."""
         self.close()
-        return [self.sent.get_nowait() for _ in range(self.sent.qsize())]
+        sent = [self.sent.get_nowait() for _ in range(self.sent.qsize())]
+        return sorted(sent, key=lambda one: one[0])
 
 
 def test_people_are_told_once_and_alertmanager_again_each_minute() -> None:
@@ -68,10 +72,10 @@ def test_people_are_told_once_and_alertmanager_again_each_minute() -> None:
     announcer.tell(closed(one), 130)
     announcer.tell(closed(one), 135)
     assert announcer.told() == [
-        ("webhook", True),
         *[("alertmanager", True)] * 3,
-        ("webhook", False),
         ("alertmanager", False),
+        ("webhook", True),
+        ("webhook", False),
     ]
 
 
@@ -82,6 +86,53 @@ def test_what_the_last_collector_announced_is_not_announced_again_but_its_end_is
     announcer.tell(one, 5)
     announcer.tell(closed(one), 6)
     assert announcer.told() == [("webhook", False)]
+
+
+class Faulty(Told):
+    """Fails as often as it is told to, by receiver."""
+
+    def __init__(self, config: Alerts, faults: dict[str, list[Exception]]) -> None:
+        self.faults = faults
+        super().__init__(config)
+
+    def _send(self, kind: str, one: Opened) -> None:
+        if self.faults.get(kind):
+            raise self.faults[kind].pop()
+        super()._send(kind, one)
+
+
+def test_a_receiver_that_is_away_for_a_while_hears_of_it_in_order_and_holds_up_nobody() -> None:
+    away: list[Exception] = [ConnectionRefusedError() for _ in range(4)]
+    announcer = Faulty(Alerts(webhook="x", slack="x"), {"webhook": away})
+    one = opened()
+    announcer.tell(one, 0)
+    announcer.tell(closed(one), 1)
+    until(lambda: announcer.counts["slack sent"] == 2)
+    assert announcer.counts["webhook sent"] < 2
+    until(lambda: announcer.counts["webhook sent"] == 2)
+    assert announcer.counts["webhook failed"] == 4 and not announcer.counts["dropped"]
+    assert [is_open for kind, is_open in announcer.told() if kind == "webhook"] == [True, False]
+
+
+def test_what_a_receiver_refuses_does_not_hold_up_what_comes_after_it() -> None:
+    refusal = HTTPError("http://x", 400, "no", Message(), None)
+    announcer = Faulty(Alerts(slack="x"), {"slack": [refusal] * 3})
+    one = opened()
+    announcer.tell(one, 0)
+    announcer.tell(closed(one), 1)
+    until(lambda: announcer.counts["slack sent"] == 1)
+    assert announcer.counts["dropped"] == 1
+    assert announcer.told() == [("slack", False)]
+
+
+def test_a_receiver_that_never_answers_does_not_keep_the_collector_from_ending() -> None:
+    announcer = Faulty(Alerts(webhook="x"), {"webhook": [TimeoutError() for _ in range(1000)]})
+    for number in range(1200):
+        announcer.tell(replace(opened(), id=f"f{number}"), 0)
+    began_s = time.monotonic()
+    announcer.close()
+    assert time.monotonic() - began_s < 5
+    assert announcer.counts["dropped"] >= 1000
 
 
 def test_a_job_cannot_call_a_whole_channel_by_its_name() -> None:

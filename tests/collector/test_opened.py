@@ -80,3 +80,11 @@ def test_a_finding_of_a_job_that_never_comes_back_closes(tmp_path: Path) -> None
     )
     collector.close()
     assert still_open == [fresh.id] and rows == [("closed",)]
+
+
+def test_what_all_ranks_have_is_one_finding_of_no_rank() -> None:
+    register = Register()
+    waits = replace(SPIKES, cause="loader", place="all ranks")
+    for now_s, rank in ((100, 0), (106, 1), (112, 0)):
+        register.update(job(), [replace(waits, rank=rank)], now_s * SECOND)
+    assert [one.ranks for one in register.open.values()] == [()]

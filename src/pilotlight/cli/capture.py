@@ -44,6 +44,7 @@ class Capture:
         "pilotlight capture 4711 --seconds 2 -o /tmp/trace    a process that counts no steps",
         "pilotlight capture my-job --json | jq .processes",
         "pilotlight capture my-job --steps 3 --ranks all --collector https://host:7777",
+        "pilotlight capture my-job --id 92c8e5f9e6217d28    what a finding has captured",
         "pilotlight capture my-job --gpu nodes --seconds 10    more of its GPUs, in its recording",
         "pilotlight capture my-job --gpu pc --seconds 30    why its kernels stall",
         "pilotlight capture my-job --gpu pm --seconds 10    how busy the units of its GPUs are",
@@ -81,6 +82,9 @@ class Capture:
             help="a job on other machines (PILOTLIGHT_COLLECTOR, if it is not here): the last "
             "--seconds of their flight recorders, with --steps also traces of the next steps",
         )
+        parser.add_argument(
+            "--id", metavar="ID", help="one that the collector already has; `pilotlight job` tells"
+        )
         # For the agent, which asks its collector: see agent/tracing.py.
         parser.add_argument("--agree", action="store_true", help=argparse.SUPPRESS)
         parser.add_argument("--token-file", metavar="FILE", help="of the collector")
@@ -93,7 +97,7 @@ class Capture:
 
         from pilotlight.capture.collect import prepare
 
-        if args.collector or _is_elsewhere(args.target):
+        if args.collector or args.id or _is_elsewhere(args.target):
             from pilotlight.cli.capture_remote import capture_by_collector
 
             ranks = parse_ranks(args.ranks) if args.ranks and args.ranks != "all" else ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pilotlight.agent.tracing import DETAIL, TRACE_PROBLEM, TRACES
 from pilotlight.asking import Asking
-from pilotlight.errors import CollectorError, FormatError, PilotlightError
+from pilotlight.errors import CollectorError, FormatError, NotFound, PilotlightError
 from pilotlight.web.archive import unpack
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def capture_by_collector(
     question = {"job": args.target, "ranks": list(ranks), "seconds": seconds}
     question["steps"] = args.steps or 0
     question["detail"] = [name for name in DETAIL if getattr(args, name)]
-    asked = asking.post("/v1/captures", question)
-    capture = _wait(asking, args.target, asked["id"], args.timeout)
+    id = args.id or asking.post("/v1/captures", question)["id"]
+    capture = _wait(asking, args.target, id, args.timeout)
     files = asking.get("/v1/captures/files", id=capture["id"])
     folder.mkdir(parents=True, exist_ok=True)
     problems = [capture["problem"]] if capture["problem"] else []
@@ -133,9 +133,13 @@ def _unpacked(archive: Path, folder: Path) -> list[str]:
 def _wait(asking: Asking, job: str, id: str, timeout_s: float) -> dict[str, Any]:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        for one in asking.get("/v1/captures", job=job):
-            if one["id"] == id and one["state"] in _ENDS:
-                found: dict[str, Any] = one
-                return found
+        known: list[dict[str, Any]] = asking.get("/v1/captures", job=job)
+        mine = next((one for one in known if one["id"] == id), None)
+        if mine is None:
+            raise NotFound(f"job {job} has no capture {id}")
+        if mine["state"] == "expired":
+            raise NotFound(f"the capture {id} has expired: its files are removed")
+        if mine["state"] in _ENDS:
+            return mine
         time.sleep(_LOOK_S)
     raise CollectorError(f"the capture {id} is not complete after {timeout_s:g} s; it goes on")

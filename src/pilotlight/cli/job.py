@@ -67,15 +67,41 @@ def lines(
             f"exit code {attempt['exit_code']}"
         )
     for finding in findings:
-        until = "" if finding["state"] == "open" else f" (closed {ago(finding['closed_ns'])} ago)"
-        where = f" rank {', '.join(map(str, finding['ranks'][:4]))}" if finding["ranks"] else ""
-        said.append(
-            f"  {finding['severity']}: {finding['title']}{where}, "
-            f"since {ago(finding['opened_ns'])}{until}"
-        )
-        said += [f"      {evidence}" for evidence in finding["evidence"][:3]]
+        said += _finding(finding)
     said += [f"  lost: {count} {what}" for what, count in data["losses"].items()]
     return said
+
+
+def _finding(finding: dict[str, Any]) -> list[str]:
+    """What is over is told in one line."""
+    since = f"since {ago(finding['opened_ns'])}"
+    if finding["state"] != "open":
+        lasted = length(finding["closed_ns"] - finding["opened_ns"])
+        since = f"over {ago(finding['closed_ns'])} ago, after {lasted}"
+    where = ""
+    if finding["ranks"]:
+        ranks = ", ".join(map(str, finding["ranks"][:4]))
+        where = f"  [rank {ranks}{' ...' if len(finding['ranks']) > 4 else ''}"
+        where += f" on {', '.join(finding['nodes'][:4])}]" if finding["nodes"] else "]"
+    said = [f"  {finding['severity']}: {finding['title']}{where}  {since}"]
+    if finding["state"] != "open":
+        return said
+    said += [f"      {evidence}" for evidence in finding["evidence"][:4]]
+    if finding["fix"]:
+        said.append(f"      fix: {finding['fix']}{_gain(finding)}")
+    if finding["capture"]:
+        said.append(
+            f"      captured: `pilotlight capture {finding['job']} --id {finding['capture']}`"
+        )
+    return said
+
+
+def _gain(finding: dict[str, Any]) -> str:
+    """Of a finding that is no matter of speed nobody can say what it would gain."""
+    low, high = (f"{100 * finding[f'gain_{end}_ratio']:.0f}" for end in ("low", "high"))
+    if high == "0" or low == "100" or (low, high) == ("0", "100"):
+        return ""
+    return f" (gains {low if low == high else f'{low} to {high}'} % of the step)"
 
 
 def _money(hours: float, price: float, currency: str) -> str:

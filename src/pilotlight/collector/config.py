@@ -117,6 +117,10 @@ def check_config(config: Config, place: str) -> None:
         raise UsageError(f"{place}: keep.days: no table {min(unknown)}")
     if config.alerts.least_severity not in ("info", "warning", "critical"):
         raise UsageError(f"{place}: alerts.least_severity is info, warning or critical")
+    for name in ("webhook", "slack", "alertmanager"):
+        url = getattr(config.alerts, name)
+        if url and not url.startswith(("http://", "https://")):
+            raise UsageError(f"{place}: alerts.{name}: not an address with http:// or https://")
     listen = config.listen
     if bool(listen.certificate) != bool(listen.key):
         raise UsageError(f"{place}: listen.certificate and listen.key belong together")

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from pilotlight.collector.watch.recent import RecentJob
 from pilotlight.insights.finding import Finding
+from pilotlight.insights.online.steps import ALL_RANKS
 
 CLOSE_NS = 60_000_000_000
 """A finding that was not seen again for this long is over."""
@@ -215,11 +216,14 @@ def opened_from(row: Mapping[str, object]) -> Opened:
 
 def _key(tenant: str, job: str, finding: Finding) -> Key:
     cause = finding.cause
-    rank = -1 if finding.rank is None or cause in _OF_THE_JOB else finding.rank
+    is_of_the_job = finding.rank is None or cause in _OF_THE_JOB or finding.place == ALL_RANKS
+    rank = finding.rank if finding.rank is not None and not is_of_the_job else -1
     return tenant, job, finding.rule, cause, rank, finding.place if cause in _BY_PLACE else ""
 
 
 def _ranks(job: RecentJob, finding: Finding) -> tuple[int, ...]:
+    if finding.place == ALL_RANKS:
+        return ()
     if finding.rank is not None:
         return (finding.rank,)
     if finding.place.startswith("ranks "):

@@ -26,6 +26,7 @@ STALL_RATIO = 0.02
 SPIKE_RATIO = 2.0
 LEVEL_RATIO = 0.03
 UNIFORM_RATIO = 0.7
+ALL_RANKS = "all ranks"
 
 _PARTS = (LOADER, GC, CHECKPOINT, COMPILE, SYNC, EXPOSED_COMMUNICATION)
 
@@ -80,7 +81,7 @@ def _stall(
                 cause=rule[1],
                 title=title,
                 rank=ranks.rank[worst],
-                place=f"rank {ranks.rank[worst]}" if alone else "all ranks",
+                place=f"rank {ranks.rank[worst]}" if alone else ALL_RANKS,
                 evidence=(
                     f"{percent(gain)} of the step on the worst rank of each step",
                     f"in {int((lost > 0.01 * ranks.typical_ns).sum())} of {len(lost)} steps, the"

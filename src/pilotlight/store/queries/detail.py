@@ -159,7 +159,9 @@ def job(reader: Reader, name: str) -> JobDetail:
         attempts=[
             Attempt(
                 attempt=one.attempt,
-                state=state_of(reader, one.is_running, one.has_failed, one.updated_ns),
+                state="restarted"
+                if one.is_running and one is not news[-1]
+                else state_of(reader, one.is_running, one.has_failed, one.updated_ns),
                 started_ns=one.started_ns,
                 ended_ns=one.ended_ns,
                 nodes=len(one.nodes),
