@@ -173,9 +173,9 @@ class Watcher:
                 self._register.forget(one)
                 continue
             closed = self._register.close(one, now_ns)
-            self.counts["closed"] += 1
             self._write([closed])
             self._announcer.tell(closed)
+            self.counts["closed"] += 1
 
     def _diagnose(self, job: RecentJob, now_ns: int) -> list[Finding]:
         silent = silent_nodes(job, now_ns)
