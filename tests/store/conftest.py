@@ -37,7 +37,7 @@ def fill(store: Store, job: FleetJob, windows: int, tenant: str = "default") -> 
             body = agent.batch(begin_ns, begin_ns + WINDOW_NS)
             writer.submit(body, decode(tenant, body, Clock(), time.time_ns())).result(10)
     writer.close()
-    assert writer.taken.insert_failures == 0, writer.taken.problem
+    assert writer.taken.insert_failures == 0
     return last_ns
 
 

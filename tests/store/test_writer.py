@@ -112,7 +112,9 @@ def test_a_full_disk_is_said_and_nothing_is_acknowledged(
         patched.setattr("pilotlight.store.writer.Segment.append", full)
         with pytest.raises(Full, match="No space left"):
             submit(writer, body)
+    assert writer.disk_problem == "the collector's disk: No space left on device"
     assert submit(writer, body) is True
+    assert not writer.disk_problem
     writer.close()
     assert steps(store) == (20, 20)
 

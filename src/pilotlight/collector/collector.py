@@ -48,7 +48,7 @@ class Collector:
         """Why it is not ready, "" if it is."""
         if self.tokens.problem:
             return self.tokens.problem
-        return "the store is behind" if self.writer.is_full else ""
+        return self.writer.disk_problem or ("the store is behind" if self.writer.is_full else "")
 
     def close(self) -> None:
         """Nothing that was acknowledged is lost: what is not in the tables is in the spool."""

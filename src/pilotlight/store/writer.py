@@ -56,7 +56,6 @@ class Taken:
     damaged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     insert_failures: int = 0
-    problem: str = ""
 
 
 class Full(StoreError):
@@ -84,6 +83,7 @@ class Writer:
         self._limits = limits or Limits()
         self._on_batch = on_batch
         self.taken = Taken()
+        self.disk_problem = ""  # why it cannot acknowledge anything, as long as that is so
         self._seen = Seen()
         self._flying: dict[tuple[Key, int], Future[bool]] = {}
         self._guard = threading.Lock()
@@ -201,7 +201,6 @@ class Writer:
         for entry in read_segment(path):
             if isinstance(entry, str):
                 self.taken.damaged += 1
-                self.taken.problem = entry
                 _LOG.error("the spool is damaged: %s", entry)
                 continue
             clock = Clock(entry.offset_ns, entry.uncertainty_ns)
@@ -258,6 +257,7 @@ class Writer:
         return group
 
     def _acknowledge(self, entries: Sequence[tuple[Entry, Batch, Future[bool]]]) -> None:
+        self.disk_problem = ""
         with self._guard:
             for entry, batch, _ in entries:
                 self._seen.add(batch.key, batch.header.sequence, batch.header.lowest)
@@ -274,7 +274,7 @@ class Writer:
     ) -> None:
         """The disk did not take them: nothing was acknowledged, so nothing is lost."""
         reason = f"the collector's disk: {error.strerror or error}"
-        self.taken.problem = reason
+        self.disk_problem = reason
         _LOG.error("%s; %d batches were not acknowledged", reason, len(entries))
         with self._guard:
             for entry, batch, _ in entries:
@@ -302,7 +302,6 @@ class Writer:
                 self._insert_segment(waiting)
             except (StoreError, OSError) as error:
                 self.taken.insert_failures += 1
-                self.taken.problem = str(error)
                 _LOG.warning("an insert failed, it is tried again: %s", error)
                 tries += 1
                 if self._stopping:
