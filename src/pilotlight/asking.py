@@ -6,15 +6,17 @@ import argparse
 import http.client
 import json
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from pilotlight.errors import CollectorError, NotFound, UsageError
 from pilotlight.ship.line import Answer, Line
-from pilotlight.ship.target import Target
+from pilotlight.ship.target import Target, target_of
 
 DEFAULT_URL = "http://127.0.0.1:7777"
+_CHOSEN = ("collector", "token_file", "ca_file", "client_certificate", "client_key")
 _TIMEOUT_S = 60.0
 _ANSWER_LIMIT_BYTES = 256 << 20
 
@@ -24,25 +26,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collector", metavar="URL", help=f"(PILOTLIGHT_COLLECTOR, else {DEFAULT_URL})"
     )
-    parser.add_argument("--token-file", metavar="FILE", help="(PILOTLIGHT_TOKEN_FILE)")
-    parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
+    add_papers(parser)
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+def add_papers(parser: argparse.ArgumentParser) -> None:
+    """What a collector wants to see, and what shows that it is the right one."""
+    parser.add_argument("--token-file", metavar="FILE", help="(PILOTLIGHT_TOKEN_FILE)")
+    parser.add_argument(
+        "--ca-file", metavar="FILE", help="to trust besides the system's (PILOTLIGHT_CA_FILE)"
+    )
+    parser.add_argument(
+        "--client-certificate",
+        metavar="FILE",
+        help="where the collector asks for one (PILOTLIGHT_CLIENT_CERTIFICATE)",
+    )
+    parser.add_argument("--client-key", metavar="FILE", help="(PILOTLIGHT_CLIENT_KEY)")
 
 
 class Asking:
     """CollectorError: it cannot be reached or refused. `partial` says that a shard was missing."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        env = os.environ
-        url = args.collector or env.get("PILOTLIGHT_COLLECTOR") or DEFAULT_URL
-        token = args.token_file or env.get("PILOTLIGHT_TOKEN_FILE")
-        authority = args.ca_file or env.get("PILOTLIGHT_CA_FILE")
-        self._target = Target(
-            url=url,
-            folder=Path(),
-            token_file=Path(token) if token else None,
-            authority=Path(authority) if authority else None,
-        )
+        chosen = {name: getattr(args, name) for name in _CHOSEN}
+        target = target_of(chosen, {"PILOTLIGHT_COLLECTOR": DEFAULT_URL, **os.environ}, Path())
+        self._target = target or Target(DEFAULT_URL, Path())
+        token = self._target.token_file
+        if token is not None and not token.is_file():
+            raise UsageError(f"{token}: no such file; it should have a token")
         self._line = Line(self._target, _TIMEOUT_S, _ANSWER_LIMIT_BYTES)
         self.is_partial = False
 
@@ -66,6 +77,10 @@ class Asking:
         headers = {"content-type": "application/json"} if body is not None else {}
         try:
             return self._line.request(method, path, body, headers)
+        except ssl.SSLCertVerificationError as error:
+            raise CollectorError(
+                f"{self._target.url}: {error.verify_message}; name with --ca-file what to trust"
+            ) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise CollectorError(

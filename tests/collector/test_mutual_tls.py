@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,12 @@ pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 
 from tests.collector.conftest import RunningCollector
 
+from pilotlight.collector.config import Config, Listen
+from pilotlight.collector.serve import serve
+from pilotlight.errors import UsageError
 from pilotlight.ship.line import Line
 from pilotlight.ship.target import Target
+from pilotlight.store.place import parse_place
 
 
 def openssl(*words: str) -> None:
@@ -61,4 +66,32 @@ def test_only_those_with_a_certificate_are_let_in(papers: Path, tmp_path: Path) 
     for nobody in (None, "stranger"):
         with pytest.raises(OSError, match=r"(?i)certificate|alert|reset|EOF|closed"):
             line(nobody).request("GET", "/v1/hello")
+    shown = ask(
+        running.url, papers, "--client-certificate", "client.pem", "--client-key", "client.key"
+    )
+    assert shown.returncode == 0 and "no job" in shown.stdout
+    assert ask(running.url, papers).returncode == 1
     running.stop()
+
+
+def ask(url: str, papers: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """As a person does, beside the certificates."""
+    command = [
+        sys.executable,
+        "-m",
+        "pilotlight",
+        "jobs",
+        "--collector",
+        url,
+        "--ca-file",
+        "ca.pem",
+    ]
+    return subprocess.run([*command, *words], cwd=papers, capture_output=True, text=True)
+
+
+def test_a_key_that_does_not_fit_is_said_before_it_listens(papers: Path, tmp_path: Path) -> None:
+    listen = Listen(
+        port=0, certificate=str(papers / "server.pem"), key=str(papers / "stranger.key")
+    )
+    with pytest.raises(UsageError, match=r"stranger\.key.*certificate and its key"):
+        serve(parse_place(str(tmp_path / "store")), Config(listen=listen), pytest.fail)

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pilotlight.asking import add_papers
 from pilotlight.capture.request import DONE, ENDS, FAILED, LEFT_OUT, CaptureRequest
 from pilotlight.cli.capture_gpu import KINDS as GPU_KINDS
 from pilotlight.cli.capture_gpu import capture_gpu
@@ -87,8 +88,7 @@ class Capture:
         )
         # For the agent, which asks its collector: see agent/tracing.py.
         parser.add_argument("--agree", action="store_true", help=argparse.SUPPRESS)
-        parser.add_argument("--token-file", metavar="FILE", help="of the collector")
-        parser.add_argument("--ca-file", metavar="FILE", help="to trust besides the system's")
+        add_papers(parser)
 
     def run(self, args: argparse.Namespace) -> int:
         if args.gpu:

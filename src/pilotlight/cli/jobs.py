@@ -21,6 +21,11 @@ class Jobs:
     def run(self, args: argparse.Namespace) -> int:
         asking = Asking(args)
         data = asking.get("/v1/jobs", since=args.since, limit=args.limit)
+        if not data and not args.json and not asking.is_partial:
+            print(
+                f"no job in the last {args.since}; agents send with `pilotlight agent --collector`"
+            )
+            return 0
         titles = ("job", "state", "ranks", "nodes", "steps", "step", "busy", "GPU h", "findings")
         return show(
             asking,

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from pilotlight.collector import log
-from pilotlight.collector.config import Config, check_address
+from pilotlight.collector.config import Config, Listen, check_address
 from pilotlight.collector.tokens import read_tokens
 from pilotlight.errors import CollectorError, UsageError
 from pilotlight.store.place import StorePlace
@@ -42,6 +42,7 @@ def serve(
     log.begin(config.log.level)
     listen = config.listen
     check_address(listen, bool(read_tokens(place.tokens)))
+    _check_papers(listen)
     listener = _listen(listen.address, listen.port)
     try:
         collector = Collector(place, config)
@@ -88,6 +89,26 @@ def serve(
         collector.close()
         listener.close()
         _LOG.info("stopped; %d batches wait in the spool", collector.writer.waiting_batches)
+
+
+def _check_papers(listen: Listen) -> None:
+    """UsageError: certificate and key do not fit, or are none."""
+    if not listen.certificate:
+        return
+    checked = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without a terminal nobody can be asked for the password of a key.
+        checked.load_cert_chain(listen.certificate, listen.key, password="")
+    except (ssl.SSLError, OSError) as error:
+        raise UsageError(
+            f"{listen.certificate} and {listen.key}: {error}; a certificate and its key are "
+            "wanted, in PEM and without a password"
+        ) from None
+    try:
+        if listen.client_ca:
+            checked.load_verify_locations(listen.client_ca)
+    except (ssl.SSLError, OSError) as error:
+        raise UsageError(f"{listen.client_ca}: {error}; certificates in PEM are wanted") from None
 
 
 def _listen(address: str, port: int) -> socket.socket:
