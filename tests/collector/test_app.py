@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 from starlette.testclient import TestClient
+from tests.collector.conftest import until
 
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
@@ -81,3 +82,16 @@ def test_prometheus_finds_nothing_wrong_with_the_metrics(
         ["promtool", "check", "metrics"], input=metrics.content, capture_output=True, timeout=60
     )
     assert (checked.returncode, checked.stderr + checked.stdout) == (0, b"")
+
+
+def test_what_recording_costs_and_loses_is_measured_of_each_agent(
+    client: TestClient, collector: Collector
+) -> None:
+    client.post("/v1/batches", content=body())
+    until(lambda: collector.watcher.agents())
+    found = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines())
+    (agent,) = collector.watcher.agents()
+    label = f'{{node="{agent.node}",agent="{agent.agent}"}}'
+    assert float(found[f"pilotlight_agent_resident_bytes{label}"]) == agent.facts.rss_bytes > 0
+    heard_s = float(found[f"pilotlight_agent_last_batch_timestamp_seconds{label}"])
+    assert abs(heard_s - agent.heard_ns / 1e9) < 0.001

@@ -52,7 +52,7 @@ def exposition(collector: Collector, tenant: str) -> str:
         for labels, value in family.values:
             inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
             lines.append(
-                f"{family.name}{{{inner}}} {value:g}" if inner else f"{family.name} {value:g}"
+                f"{family.name}{{{inner}}} {value!r}" if inner else f"{family.name} {value!r}"
             )
     return "\n".join(lines) + "\n"
 
@@ -62,6 +62,7 @@ def tenant_metrics(collector: Collector, tenant: str) -> list[Family]:
     out = Families()
     _jobs(out, collector, tenant)
     _findings(out, collector, tenant)
+    _agents(out, collector, tenant)
     return out.found
 
 
@@ -76,7 +77,7 @@ def _jobs(out: Families, collector: Collector, tenant: str) -> None:
     jobs = [job for job in collector.watcher.jobs() if job.tenant == tenant]
     left_out = max(0, len(jobs) - MOST_JOBS)
     jobs = jobs[:MOST_JOBS]
-    ranks, steps, parts = [], [], []
+    ranks, steps, parts, sampling, overhead = [], [], [], [], []
     room = MOST_RANKS
     for job in jobs:
         ranks.append(({"job_name": job.job}, float(len(job.ranks))))
@@ -92,6 +93,11 @@ def _jobs(out: Families, collector: Collector, tenant: str) -> None:
                 room -= 1
             else:
                 left_out += 1
+        costs = [one.cost for one in job.ranks.values()]
+        if spent := [cost.sampler_ratio for cost in costs if cost.sampler_ratio is not None]:
+            sampling.append(({"job_name": job.job}, float(max(spent))))
+        if measured := [cost.overhead_high for cost in costs if cost.overhead_high is not None]:
+            overhead.append(({"job_name": job.job}, float(max(measured))))
         if sums[1]:
             for index, part in enumerate(PARTS):
                 labels = {"job_name": job.job, "part": part.removesuffix("_ns")}
@@ -100,9 +106,44 @@ def _jobs(out: Families, collector: Collector, tenant: str) -> None:
     out.add("pilotlight_step_duration_seconds", "gauge", "Mean of a rank's latest steps.", steps)
     out.add("pilotlight_step_part_ratio", "gauge", "Part of the latest steps' time.", parts)
     out.add(
+        "pilotlight_job_sampler_cpu_ratio", "gauge",
+        "What stacks cost the rank that pays most, of a core.", sampling,
+    )  # fmt: skip
+    out.add(
+        "pilotlight_job_overhead_ratio", "gauge",
+        "Upper end of the measured overhead, of the rank with the most.", overhead,
+    )  # fmt: skip
+    out.add(
         "pilotlight_series_left_out", "gauge", "Jobs and ranks beyond the limit of a scrape.",
         [({}, float(left_out))],
     )  # fmt: skip
+
+
+def _agents(out: Families, collector: Collector, tenant: str) -> None:
+    """What recording itself costs and loses, and which agents are not heard of any more."""
+    agents = sorted(
+        (one for one in collector.watcher.agents() if one.tenant == tenant),
+        key=lambda one: (one.node, one.agent),
+    )[:MOST_RANKS]
+    for name, kind, help, values in (
+        ("cpu_ratio", "gauge", "CPU time of an agent, of a core.",
+         [one.facts.cpu_ratio for one in agents]),
+        ("resident_bytes", "gauge", "Memory of an agent.",
+         [one.facts.rss_bytes for one in agents]),
+        ("outbox_bytes", "gauge", "Batches that wait for a collector.",
+         [one.facts.spool_bytes for one in agents]),
+        ("records_dropped_total", "counter", "Records that probes could not keep.",
+         [one.facts.records_dropped for one in agents]),
+        ("batches_lost_total", "counter", "Batches that no collector took.",
+         [one.facts.batches_lost for one in agents]),
+        ("clock_offset_seconds", "gauge", "Of the collector's clock to the agent's.",
+         [one.offset_ns / 1e9 for one in agents]),
+        ("last_batch_timestamp_seconds", "gauge", "When the last batch of an agent came.",
+         [one.heard_ns / 1e9 for one in agents]),
+    ):  # fmt: skip
+        labels = ({"node": one.node, "agent": one.agent} for one in agents)
+        told = zip(labels, map(float, values), strict=True)
+        out.add(f"pilotlight_agent_{name}", kind, help, told)
 
 
 def _findings(out: Families, collector: Collector, tenant: str) -> None:

@@ -11,7 +11,7 @@ from pilotlight.insights.online.ranks import MIN_STEPS_APART
 from pilotlight.insights.online.window import COMPUTE, EXPOSED_COMMUNICATION, PHASES
 from pilotlight.recording.columns import Array
 from pilotlight.ship.wire import PARTS, WAIT_KNOWN
-from pilotlight.store.batch import Batch, DeviceEvent, Place, corrected
+from pilotlight.store.batch import AgentFacts, Batch, Cost, DeviceEvent, Place, corrected
 
 MOST_STEPS = 240
 MOST_TOLD = 60
@@ -34,6 +34,7 @@ _RULE_COUNTERS = {
     "gpu.throttle_ratio": "throttle_ratio",
 }
 _COLUMNS = ("step", "start_ns", "duration_ns", *PARTS, "wait_ns", "known")
+_NO_COST = Cost()
 _OF_A_DEVICE = 1 << PARTS.index("host_ns")
 
 
@@ -55,6 +56,7 @@ class RecentRank:
     ended_ns: int = 0
     heard_ns: int = 0
     longest_new_ns: int = 0  # of the steps since the last look
+    cost: Cost = field(default_factory=Cost)
 
     def add(self, rows: Array) -> None:
         if not len(rows):
@@ -111,6 +113,18 @@ class RecentRank:
             if self.last_step_ns
             else None,
         )
+
+
+@dataclass(frozen=True)
+class RecentAgent:
+    """What an agent said of itself in its last batch."""
+
+    tenant: str
+    agent: str
+    node: str
+    facts: AgentFacts
+    offset_ns: int
+    heard_ns: int
 
 
 @dataclass
@@ -219,6 +233,8 @@ def _rank(job: RecentJob, place: Place, batch: Batch) -> RecentRank:
     one.entered, one.finished = dict(place.entered), dict(place.finished)
     one.operations, one.stack = dict(place.operations), place.stack
     one.ended_ns = place.ended_ns
+    if place.cost != _NO_COST:
+        one.cost = place.cost
     one.heard_ns = batch.received_ns
     if place.last_step_ns:
         one.last_step_ns = max(one.last_step_ns, place.last_step_ns + batch.clock.offset_ns)

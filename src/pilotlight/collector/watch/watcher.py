@@ -16,7 +16,7 @@ from pilotlight.collector.watch.alerts import Announcer
 from pilotlight.collector.watch.history import regressions_of
 from pilotlight.collector.watch.nodes import device_errors, silent_nodes
 from pilotlight.collector.watch.opened import Opened, Register, opened_from
-from pilotlight.collector.watch.recent import RecentJob, take_in
+from pilotlight.collector.watch.recent import RecentAgent, RecentJob, take_in
 from pilotlight.collector.watch.where import Locator
 from pilotlight.errors import StoreError, UsageError
 from pilotlight.insights.finding import Finding
@@ -30,6 +30,7 @@ _SETTLE_S = 0.5
 _REST_RATIO = 10.0
 _LONGEST_REST_S = 4.0
 _FORGET_NS = 600_000_000_000
+_FORGET_AGENT_NS = 3_600_000_000_000
 _WRITE_NS = 30_000_000_000
 _HISTORY_NS = 120_000_000_000
 _EXPIRE_S = 600.0
@@ -48,6 +49,7 @@ class Watcher:
         self._desk = desk
         self._announcer = announcer
         self._jobs: dict[tuple[str, str], RecentJob] = {}
+        self._agents: dict[tuple[str, str], RecentAgent] = {}
         self._guard = threading.Lock()
         self._incoming: queue.Queue[Batch | None] = queue.Queue(_QUEUED)
         self._register = Register()
@@ -93,6 +95,10 @@ class Watcher:
         with self._guard:
             return list(self._jobs.values())
 
+    def agents(self) -> list[RecentAgent]:
+        with self._guard:
+            return list(self._agents.values())
+
     def stored(self, capture: Capture) -> None:
         """A capture is complete: its finding says so."""
         if not capture.finding or capture.state == "failed":
@@ -128,6 +134,15 @@ class Watcher:
 
     def _take_in(self, batch: Batch) -> None:
         with self._guard:
+            header = batch.header
+            self._agents[batch.tenant, header.agent] = RecentAgent(
+                tenant=batch.tenant,
+                agent=header.agent,
+                node=header.node,
+                facts=header.facts,
+                offset_ns=batch.clock.offset_ns,
+                heard_ns=batch.received_ns,
+            )
             try:
                 take_in(self._jobs, batch)
             except Exception as error:
@@ -156,6 +171,9 @@ class Watcher:
             with self._guard:
                 job.looked()
         self._close_orphans(now_ns)
+        with self._guard:
+            heard = self._agents.items()
+            self._agents = {key: a for key, a in heard if now_ns - a.heard_ns <= _FORGET_AGENT_NS}
 
     def _close_orphans(self, now_ns: int) -> None:
         """What was open when the last collector went, of jobs that went meanwhile. Another
