@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -32,6 +33,16 @@ def show(asking: Asking, data: Any, as_json: bool, titles: Sequence[str], rows: 
         table.add_row(*(str(cell) for cell in row))
     console(file_columns=_FILE_COLUMNS).print(table)
     return 0
+
+
+def is_nothing(asking: Asking, data: Any, args: argparse.Namespace) -> bool:
+    """Says so of a job that is known; NotFound if it is not."""
+    if data:
+        return False
+    asking.get("/v1/job", job=args.job)
+    if not args.json:
+        print(f"nothing of {args.job} in the last {args.since}; --since looks further back")
+    return not args.json
 
 
 def length(duration_ns: int) -> str:

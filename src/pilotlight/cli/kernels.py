@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pilotlight.asking import Asking, add_arguments
-from pilotlight.cli.cluster_table import length, percent, show
+from pilotlight.cli.cluster_table import is_nothing, length, percent, show
 
 _OF = ("kernels", "ranges", "functions", "collectives")
 
@@ -29,7 +29,10 @@ class Kernels:
         asking = Asking(args)
         data = asking.get(f"/v1/{args.of}", job=args.job, since=args.since, limit=args.limit)
         if not data and args.of == "kernels" and not args.json:
+            asking.get("/v1/job", job=args.job)
             print("no device activity in this time; try --of functions or --of ranges")
+            return 0
+        if is_nothing(asking, data, args):
             return 0
         if args.of == "collectives":
             return show(

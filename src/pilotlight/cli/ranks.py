@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pilotlight.asking import Asking, add_arguments
-from pilotlight.cli.cluster_table import ago, length, percent, show
+from pilotlight.cli.cluster_table import ago, is_nothing, length, percent, show
 
 
 class Ranks:
@@ -21,6 +21,8 @@ class Ranks:
     def run(self, args: argparse.Namespace) -> int:
         asking = Asking(args)
         data = asking.get("/v1/ranks", job=args.job, since=args.since)
+        if is_nothing(asking, data, args):
+            return 0
         titles = ("rank", "node", "gpu", "state", "step", "steps", "mean", "slowest")
         return show(
             asking,

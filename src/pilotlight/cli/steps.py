@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pilotlight.asking import Asking, add_arguments
-from pilotlight.cli.cluster_table import ago, length, show
+from pilotlight.cli.cluster_table import ago, is_nothing, length, show
 from pilotlight.cli.ranks import shares
 
 
@@ -26,6 +26,8 @@ class Steps:
         data = asking.get(
             "/v1/steps", job=args.job, since=args.since, rank=args.rank, limit=args.limit
         )
+        if is_nothing(asking, data, args):
+            return 0
         return show(
             asking,
             data,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,7 +119,8 @@ def _failure(error: Exception) -> PilotlightError:
 
 def check(store: Store, sql: str) -> None:
     """Asks the engine's own parser what the query reads and calls."""
-    tree = store.syntax_tree(sql)
+    with _understood():
+        tree = store.syntax_tree(sql)
     if not tree or not tree[0].startswith("SelectWithUnionQuery"):
         raise UsageError("only SELECT is allowed here")
     local = {name.lower() for name in _WITH.findall(sql)}
@@ -204,19 +206,26 @@ def _settings(tenant: str, limit: int) -> dict[str, object]:
     }
 
 
+@contextlib.contextmanager
+def _understood() -> Iterator[None]:
+    """UsageError: what the engine's parser has against a query."""
+    try:
+        yield
+    except StoreError as error:
+        if getattr(error.__cause__, "code", None) is None:
+            raise
+        raise UsageError(f"not a query: {error}") from None
+
+
 def _one_statement(store: Store, sql: str) -> str:
     """As the engine writes it itself, so that what is checked is what is run."""
     if not sql.strip():
         raise UsageError("an empty query")
     if len(sql) > _LONGEST:
         raise UsageError(f"a query has at most {_LONGEST} characters")
-    try:
+    with _understood():
         # As hex: a text that is not UTF-8 would come back as something else.
         found = store.select("SELECT hex(formatQuerySingleLine({sql:String}))", {"sql": sql})
-    except StoreError as error:
-        if getattr(error.__cause__, "code", None) is None:
-            raise
-        raise UsageError(f"not a query: {error}") from None
     text = bytes.fromhex(str(found[0][0])).decode(errors="replace")
     # A name with a line break would write lines of its own into the tree that is checked.
     if any("\\" in name for name in _QUOTED.findall(text)):
