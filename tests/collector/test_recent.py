@@ -13,13 +13,13 @@ EVERY = 32
 KNOWN = 1 << PARTS.index("compute_ns") | 1 << PARTS.index("communication_ns")
 
 
-def reducing_rank(own_ms: int, steps: int) -> RecentRank:
-    """Steps of 300 ms; what a rank waits in its backward is told of every 32nd, else it is taken
-    for compute."""
+def reducing_rank(own_ms: int, steps: int, also: int = 0) -> RecentRank:
+    """Steps of 300 ms; what a rank waits in its backward is told of every 32nd, and of every one
+    that `also` divides; else it is taken for compute."""
     rank = RecentRank("node", "agent")
     for step in range(steps):
         wait_ns = (300 - own_ms) * MS
-        is_told = step % EVERY == 0
+        is_told = step % EVERY == 0 or bool(also and step % also == 0)
         parts = dict.fromkeys(PARTS, 0)
         parts["compute_ns"] = 10 * MS + (0 if is_told else wait_ns)
         parts["communication_ns"] = wait_ns if is_told else 0
@@ -36,6 +36,21 @@ def test_steps_whose_communication_is_told_are_kept_for_longer_and_compared() ->
     found = diagnose_windows(job.windows(), told=job.told_windows(is_short=False)).findings
     assert [(one.cause, one.rank) for one in found] == [("straggler", 1)]
     assert diagnose_windows(job.windows()).findings == ()
+
+
+def test_ranks_are_compared_in_steps_that_all_of_them_tell() -> None:
+    job = RecentJob("default", "job")
+    job.ranks = {
+        rank: reducing_rank(290 if rank == 1 else 150, 12 * EVERY, also=50 if rank == 1 else 0)
+        for rank in range(2)
+    }
+    windows = job.told_windows(is_short=True)
+    assert (
+        windows is not None
+        and [list(one.step) for one in windows] == [[step * EVERY for step in range(4, 12)]] * 2
+    )
+    found = diagnose_windows(job.windows(), told=windows).findings
+    assert [(one.cause, one.rank) for one in found] == [("straggler", 1)]
 
 
 def test_ranks_that_tell_all_their_steps_are_compared_in_all() -> None:

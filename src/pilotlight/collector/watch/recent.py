@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -77,8 +78,8 @@ class RecentRank:
     def window(self, rank: int, steps: int) -> RankWindow:
         return self._window(rank, self.rows[-steps:], self.is_told_now_and_then)
 
-    def told_window(self, rank: int, steps: int) -> RankWindow:
-        return self._window(rank, self.told[-steps:], False)
+    def told_window(self, rank: int, steps: Array) -> RankWindow:
+        return self._window(rank, self.told[np.isin(self.told[:, 0], steps)], False)
 
     def _window(self, rank: int, rows: Array, is_told_now_and_then: bool) -> RankWindow:
         known = int(np.bitwise_and.reduce(rows[:, -1])) if len(rows) else 0
@@ -159,8 +160,11 @@ class RecentJob:
         """The steps in which ranks can be compared; None where these are all."""
         if not any(one.is_told_now_and_then for one in self.ranks.values()):
             return None
-        steps = MIN_STEPS_APART if is_short else MOST_TOLD
-        return [one.told_window(rank, steps) for rank, one in sorted(self.ranks.items())]
+        ranks = {rank: one for rank, one in sorted(self.ranks.items()) if len(one.told)}
+        # Each rank tells some that others do not.
+        common = reduce(np.intersect1d, (one.told[:, 0] for one in ranks.values()))
+        steps = common[-(MIN_STEPS_APART if is_short else _SHORT_STEPS) :]
+        return [one.told_window(rank, steps) for rank, one in ranks.items()]
 
     def median_step_ns(self) -> float:
         lengths = [one.rows[:, 2] for one in self.ranks.values() if len(one.rows)]
