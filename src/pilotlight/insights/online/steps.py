@@ -28,6 +28,13 @@ LEVEL_RATIO = 0.03
 UNIFORM_RATIO = 0.7
 ALL_RANKS = "all ranks"
 
+_WORDS = {
+    LOADER: "waiting for the loader",
+    GC: "garbage collection",
+    COMPILE: "compilation",
+    SYNC: "waiting for the device",
+    EXPOSED_COMMUNICATION: "communication",
+}
 _PARTS = (LOADER, GC, CHECKPOINT, COMPILE, SYNC, EXPOSED_COMMUNICATION)
 
 
@@ -123,7 +130,7 @@ def _spikes(ranks: Ranks, series: Float64) -> tuple[Finding, ...]:
                 f"{len(slow)} of {len(series)} steps, the longest"
                 f" {milliseconds(float(series.max()))} against {milliseconds(usual)}",
                 f"steps {', '.join(str(ranks.step[i]) for i in slow[:8])}",
-                f"what grew: {moved or 'no measured part'}",
+                f"what grew: {_WORDS.get(moved, moved) or 'no measured part'}",
             ),
             fix="make what happens in them asynchronous or rarer",
             gain_low_ratio=gain / 2,
@@ -158,7 +165,7 @@ def _risen(ranks: Ranks, series: Float64) -> tuple[Finding, ...]:
             evidence=(
                 f"{milliseconds(before.typical)} a step before,"
                 f" {milliseconds(after.typical)} since",
-                f"what grew: {moved or 'no measured part'}",
+                f"what grew: {_WORDS.get(moved, moved) or 'no measured part'}",
             ),
             fix="look at what else began then: neighbours on the network, storage, other jobs",
             gain_low_ratio=gain / 2,
