@@ -111,6 +111,8 @@ def test_a_cluster_takes_rows_once_keeps_tenants_apart_and_says_when_a_shard_is_
         assert query(store, "other", "SELECT tenant, count() FROM steps GROUP BY tenant").rows == [
             ("other", 40)
         ]
+        cut = query(store, "default", "SELECT step FROM steps", 5)
+        assert len(cut.rows) == 5 and cut.is_cut and not cut.is_partial
         for sql in ("SELECT * FROM steps_local", "SELECT * FROM url('http://x/', 'TSV')"):
             with pytest.raises(UsageError):
                 query(store, "other", sql)
@@ -122,6 +124,8 @@ def test_a_cluster_takes_rows_once_keeps_tenants_apart_and_says_when_a_shard_is_
             reader = Reader(store)
             assert queries.job(reader, "train").row.ranks == 2
             assert reader.is_partial
+            asked = query(store, "other", "SELECT count() FROM steps")
+            assert asked.is_partial and asked.rows == [(40,)]
             # What a dead shard should have waits for it: it is neither lost nor kept aside.
             with pytest.raises(Passing):
                 fill_rows(store, 200)

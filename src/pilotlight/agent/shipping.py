@@ -259,7 +259,9 @@ class Shipping:
                 found.append(loss(job.name, what, new, time_ns))
         seconds = self._unsent.seconds(job.name, time_ns)
         if seconds:
-            found.append(loss(job.name, "seconds that a killed agent had not sent", seconds, time_ns))
+            found.append(
+                loss(job.name, "seconds that a killed agent had not sent", seconds, time_ns)
+            )
         return found
 
     def _note(self, problem: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from pilotlight.asking import Asking, add_arguments
@@ -27,10 +26,7 @@ class Query:
         asking = Asking(args)
         sql = sys.stdin.read() if args.sql == "-" else args.sql
         data = asking.post("/v1/query", {"sql": sql, "limit": args.limit})
-        if args.json:
-            print(json.dumps(data))
-            return 0
-        code = show(asking, data, False, data["columns"], lambda found: found["rows"])
-        if data["is_cut"]:
+        code = show(asking, data, args.json, data["columns"], lambda found: found["rows"])
+        if data["is_cut"] and not args.json:
             print(f"only the first {args.limit} rows; --limit shows more", file=sys.stderr)
         return code

@@ -64,14 +64,19 @@ def query(store: Store, tenant: str, sql: str, limit: int = MOST_ROWS) -> Found:
     text = _one_statement(store, sql)
     check(store, text)
     limit = min(limit, MOST_ROWS)
-    settings = _settings(tenant, limit)
+    settings = _settings(tenant)
     if not store.is_distributed:
-        return _run(store, text, limit, settings)
-    settings = {"distributed_product_mode": "global", "skip_unavailable_shards": 0, **settings}
+        return _run(store, text, limit, {"limit": limit + 1, **settings})
+    # No shard must leave out rows that others are added to: the answer alone is cut, in blocks.
+    cut = {"max_result_rows": limit + 1, "result_overflow_mode": "break"}
+    settings = {
+        "distributed_product_mode": "global", "skip_unavailable_shards": 0, **cut, **settings
+    }  # fmt: skip
     try:
         return _run(store, text, limit, settings)
     except ShardDown:
-        found = _run(store, text, limit, {**settings, "skip_unavailable_shards": 1})
+        settings["skip_unavailable_shards"] = 1
+        found = _run(store, text, limit, settings)
         return replace(found, is_partial=True)
 
 
@@ -181,7 +186,7 @@ def _check_node(node: _Node, above: list[_Node], functions: Functions) -> None:
         raise UsageError("INTO OUTFILE is not allowed")
 
 
-def _settings(tenant: str, limit: int) -> dict[str, object]:
+def _settings(tenant: str) -> dict[str, object]:
     """Read-only comes last: after it nothing can be set, and no clause of the query can either."""
     if not _TENANT.fullmatch(tenant):
         raise StoreError(f"tenant {tenant!r:.60}: letters, digits, - and _ only")
@@ -193,7 +198,6 @@ def _settings(tenant: str, limit: int) -> dict[str, object]:
         "output_format_json_quote_64bit_integers": 0,
         "max_execution_time": TIME_S,
         "max_memory_usage": MEMORY_BYTES,
-        "limit": limit + 1,
         "max_result_bytes": ANSWER_BYTES,
         "max_threads": 2,
         "max_ast_depth": 200,

@@ -169,7 +169,9 @@ class _Receiver:
                 self._counts["dropped"] += 1
                 return False
             self._waiting.appendleft((since_s, opened))
-            self._news.wait_for(lambda: self._is_closed, min(_LONGEST_REST_S, 0.2 * 2**failures))
+            self._news.wait_for(
+                lambda: self._is_closed, min(_LONGEST_REST_S, 0.2 * 2 ** min(failures, 10))
+            )
             return True
 
 
