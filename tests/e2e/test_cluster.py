@@ -110,6 +110,10 @@ def test_detail_of_a_running_job_comes_to_the_collector(collector: str, tmp_path
         recording = Recording.open(part)
         assert recording.manifest.job == "long"
         assert recording.detail("steps").rows > 50
+        again = tmp_path / "again"
+        id = json.loads(done.stdout)["id"]
+        assert ask("capture", "long", "--id", id, "-o", str(again))["id"] == id
+        assert [one.name for one in again.glob("*/capture-*")] == [part.name]
     finally:
         job.send_signal(signal.SIGTERM)
         job.wait(60)
