@@ -80,11 +80,13 @@ struct Spans {
 nb::tuple add_rank(Recorded& graph, int32_t rank, int64_t begin_ns, const Spans& device,
                    Array<uint8_t> role, Array<uint8_t> collects, Array<uint8_t> optimizes,
                    Array<int64_t> launch, Array<int64_t> collective, Array<double> transfer_ns,
-                   const Spans& calls, const Spans& waits) {
+                   const Spans& calls, Array<uint8_t> holds, const Spans& waits) {
   Rank one{};
   one.rank = rank;
   one.begin_ns = begin_ns;
   one.calls = calls.columns();
+  check(holds.size() == one.calls.rows, "columns of different lengths");
+  one.holds = reinterpret_cast<const Hold*>(holds.data());
   one.waits = waits.columns();
   Device& made = one.device;
   made.spans = device.columns();
@@ -150,7 +152,7 @@ NB_MODULE(_replay, m) {
       .def("add_rank", &add_rank, nb::kw_only(), nb::arg("rank"), nb::arg("begin_ns"),
            nb::arg("device"), nb::arg("role"), nb::arg("collects"), nb::arg("optimizes"),
            nb::arg("launch"), nb::arg("collective"), nb::arg("transfer_ns"), nb::arg("calls"),
-           nb::arg("waits"))
+           nb::arg("holds"), nb::arg("waits"))
       .def("node_count", [](const Recorded& g) { return g.role.size(); })
       .def("edge_count", &Recorded::edge_count)
       .def("fill_edges", &fill_edges, nb::arg("first"), nb::arg("predecessors"))

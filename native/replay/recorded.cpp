@@ -14,6 +14,10 @@ constexpr int64_t kHandoverNs = 10'000;
 constexpr double kSlowHandoverNs = 50'000;
 constexpr double kHandoverRatio = 0.02;
 
+// CUDA takes about 1024 launches ahead of the device; the next call returns when one of them is
+// done.
+constexpr size_t kFullQueue = 1000;
+
 struct Ended {
   uint32_t node;
   int64_t ns;
@@ -54,9 +58,10 @@ class LastOf {
   std::vector<Lasts> lasts_;
 };
 
+// Of one time: what waited is over before the host goes on.
 struct Event {
   int64_t time_ns;
-  enum : uint8_t { kCall, kWait, kSpan } what;
+  enum : uint8_t { kReturn, kWait, kCall, kSpan } what;
   uint32_t row;
 
   bool operator<(const Event& other) const {
@@ -69,12 +74,17 @@ struct Event {
 class Walk {
  public:
   Walk(Recorded& graph, const Rank& rank)
-      : graph_(graph), rank_(rank), launched_(rank.calls.rows, {kUnknown, kUnknown}) {}
+      : graph_(graph),
+        rank_(rank),
+        launched_(rank.calls.rows, {kUnknown, kUnknown}),
+        held_(rank.holds, rank.holds + rank.calls.rows) {}
 
   std::vector<HostTime> run() {
     for (const Event& event : events()) {
       if (event.what == Event::kCall) {
         call(event.row);
+      } else if (event.what == Event::kReturn) {
+        give_back(event.row);
       } else if (event.what == Event::kWait) {
         wait(event.row);
       } else {
@@ -91,17 +101,25 @@ class Walk {
   };
 
   // Only calls that launched something count.
-  std::vector<Event> events() const {
+  std::vector<Event> events() {
     const Device& device = rank_.device;
-    std::vector<bool> launches(rank_.calls.rows);
+    std::vector<int64_t> done_ns(rank_.calls.rows, INT64_MIN);
     for (size_t i = 0; i < device.spans.rows; i++) {
-      if (device.launch[i] != kNone) launches[static_cast<size_t>(device.launch[i])] = true;
+      if (device.launch[i] == kNone) continue;
+      int64_t& done = done_ns[static_cast<size_t>(device.launch[i])];
+      done = std::max(done, device.spans.start_ns[i] + device.spans.duration_ns[i]);
     }
     std::vector<Event> found;
     for (size_t i = 0; i < rank_.calls.rows; i++) {
-      if (launches[i]) {
-        found.push_back({rank_.calls.start_ns[i], Event::kCall, static_cast<uint32_t>(i)});
-      }
+      if (done_ns[i] == INT64_MIN) continue;
+      found.push_back({rank_.calls.start_ns[i], Event::kCall, static_cast<uint32_t>(i)});
+    }
+    hold_at_full_queue(found, done_ns);
+    for (size_t i = 0, calls = found.size(); i < calls; i++) {
+      uint32_t row = found[i].row;
+      if (rank_.calls.duration_ns[row] <= 0) held_[row] = Hold::kNone;
+      if (held_[row] == Hold::kNone) continue;
+      found.push_back({found[i].time_ns + rank_.calls.duration_ns[row], Event::kReturn, row});
     }
     for (size_t i = 0; i < rank_.waits.rows; i++) {
       int64_t end = rank_.waits.start_ns[i] + rank_.waits.duration_ns[i];
@@ -112,6 +130,20 @@ class Walk {
     }
     std::sort(found.begin(), found.end());
     return found;
+  }
+
+  void hold_at_full_queue(std::vector<Event> calls, std::vector<int64_t> done_ns) {
+    if (calls.size() <= kFullQueue) return;
+    std::sort(calls.begin(), calls.end());
+    std::sort(done_ns.begin(), done_ns.end());
+    size_t done = static_cast<size_t>(std::upper_bound(done_ns.begin(), done_ns.end(), INT64_MIN) -
+                                      done_ns.begin());
+    size_t none = done;
+    for (size_t i = 0; i < calls.size(); i++) {
+      while (done < done_ns.size() && done_ns[done] <= calls[i].time_ns) done++;
+      Hold& hold = held_[calls[i].row];
+      if (i >= done - none + kFullQueue && hold == Hold::kNone) hold = Hold::kStaged;
+    }
   }
 
   uint32_t node(Role role, uint32_t name, int64_t length_ns) {
@@ -131,16 +163,31 @@ class Walk {
   void call(size_t i) {
     const Columns& calls = rank_.calls;
     uint32_t arrival = arrive(calls.lane[i], calls.start_ns[i]);
+    launched_[i].arrival = arrival;
+    if (held_[i] != Hold::kNone) {
+      threads_.set(calls.lane[i], {arrival, calls.start_ns[i]});
+      return;
+    }
     uint32_t made = node(Role::kCall, calls.name[i], calls.duration_ns[i]);
     graph_.waits_for(arrival);
-    launched_[i] = {arrival, made};
+    launched_[i].returned = made;
     threads_.set(calls.lane[i], {made, calls.start_ns[i] + calls.duration_ns[i]});
+  }
+
+  void give_back(size_t i) {
+    uint32_t made = awaited(rank_.calls, i, launched_[i].arrival);
+    launched_[i].returned = made;
+    if (held_[i] == Hold::kHeld) graph_.waiting.push_back(made);
   }
 
   void wait(size_t i) {
     const Columns& waits = rank_.waits;
-    int64_t start = waits.start_ns[i], end = start + waits.duration_ns[i], latest = start;
-    uint32_t arrival = arrive(waits.lane[i], start);
+    graph_.waiting.push_back(awaited(waits, i, arrive(waits.lane[i], waits.start_ns[i])));
+  }
+
+  // The end of a call that waits for what the device finishes last meanwhile.
+  uint32_t awaited(const Columns& calls, size_t i, uint32_t arrival) {
+    int64_t start = calls.start_ns[i], end = start + calls.duration_ns[i], latest = start;
     known_.clear();
     for (const Lasts& stream : streams_.all()) {
       const Ended* done = stream.ended_by(end + kHandoverNs);
@@ -148,11 +195,11 @@ class Walk {
       known_.push_back(*done);
       latest = std::max(latest, done->ns);
     }
-    uint32_t made = node(Role::kCall, waits.name[i], end - latest);
+    uint32_t made = node(Role::kCall, calls.name[i], end - latest);
     graph_.waits_for(arrival);
     for (const Ended& one : known_) graph_.waits_for(one.node);
-    graph_.waiting.push_back(made);
-    threads_.set(waits.lane[i], {made, end});
+    threads_.set(calls.lane[i], {made, end});
+    return made;
   }
 
   void span(size_t i) {
@@ -162,7 +209,7 @@ class Walk {
     known_.clear();
     if (const Ended* last = streams_.find(stream)) known_.push_back(*last);
     int64_t call = rank_.device.launch[i];
-    if (call != kNone && launched_[static_cast<size_t>(call)].returned != kUnknown) {
+    if (call != kNone && launched_[static_cast<size_t>(call)].arrival != kUnknown) {
       known_.push_back(launch(static_cast<size_t>(call), start));
     }
     int64_t explained = latest_known();
@@ -189,8 +236,8 @@ class Walk {
   // A device may begin before the call that launched it has returned.
   Ended launch(size_t call, int64_t start_ns) const {
     int64_t begin = rank_.calls.start_ns[call], end = begin + rank_.calls.duration_ns[call];
-    if (start_ns >= end) return {launched_[call].returned, end};
-    return {launched_[call].arrival, begin};
+    bool is_over = start_ns >= end && launched_[call].returned != kUnknown;
+    return is_over ? Ended{launched_[call].returned, end} : Ended{launched_[call].arrival, begin};
   }
 
   int64_t latest_known() const {
@@ -220,6 +267,7 @@ class Walk {
   Recorded& graph_;
   const Rank& rank_;
   std::vector<Launched> launched_;
+  std::vector<Hold> held_;
   LastOf threads_, streams_, collectives_;
   std::vector<Ended> known_;
   std::vector<HostTime> host_times_;

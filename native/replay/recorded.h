@@ -38,12 +38,17 @@ struct Device {
   const double* transfer_ns;
 };
 
+// How a call that launches waits for the device: not, because its copy takes the host too, or
+// because the program asked for the result.
+enum class Hold : uint8_t { kNone, kStaged, kHeld };
+
 struct Rank {
   int32_t rank;
   int64_t begin_ns;
   Device device;
   Columns calls;
-  Columns waits;  // calls that wait for the device
+  const Hold* holds;  // of each call
+  Columns waits;      // calls that launch nothing and wait for the device
 };
 
 // The time that a host spent until it made a call.

@@ -41,6 +41,7 @@ class Recorded:
         collective: _Int64,
         transfer_ns: _Float64,
         calls: Spans,
+        holds: _UInt8,
         waits: Spans,
     ) -> tuple[_Int64, _Int64, _Int64]:
         """Node, begin and end of all time that the host spent until it made a call."""

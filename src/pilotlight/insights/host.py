@@ -7,6 +7,7 @@ from statistics import median
 
 import numpy as np
 
+from pilotlight.insights.blocking import awaits_copy, stages_copy, sync_calls
 from pilotlight.insights.finding import (
     Finding,
     Remedy,
@@ -15,7 +16,7 @@ from pilotlight.insights.finding import (
     milliseconds,
     percent,
 )
-from pilotlight.insights.idle_time import Idle, sync_calls
+from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.trace.interval import union, window
@@ -89,7 +90,7 @@ def sync_points(job: Job) -> Verdict:
     findings = []
     for view in job.ranks:
         ratio = _sync_ratio(view)
-        calls = sync_calls(view.trace)
+        calls = sync_calls(view.trace, view.device, view.launch, view.calls)
         launches = int((view.launch != NONE).sum())
         debug = launches >= FEW_LAUNCHES and len(calls) / launches >= SYNC_PER_LAUNCH
         if ratio < SYNC_RATIO:
@@ -223,7 +224,12 @@ def _median_issue_ns(view: RankView, kernels: Bool) -> float:
 
 
 def _launch_call_ratio(view: RankView) -> float:
-    calls = _calls(view, _LAUNCH)
+    """The part of the steady time in calls that launch and do not wait for what they launch."""
+    told = (view.trace, view.device, view.launch, view.calls)
+    calls = view.calls.take(~awaits_copy(*told) & ~stages_copy(*told))
+    names = view.trace.names
+    wanted = np.fromiter((bool(_LAUNCH.search(n)) for n in names), np.bool_, len(names))
+    calls = calls.take(wanted[calls.name])
     start_ns, end_ns = view.steady_window()
     inside = (calls.start_ns >= start_ns) & (calls.start_ns < end_ns)
     return float(calls.duration_ns[inside].sum()) / max(1, end_ns - start_ns)

@@ -10,18 +10,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pilotlight.insights.launched import launch_ends
+from pilotlight.insights.blocking import sync_calls
+from pilotlight.insights.launched import launch_rows
 from pilotlight.insights.name_words import start_with
 from pilotlight.insights.rank_wait import host_waits, in_flight
 from pilotlight.trace.interval import EMPTY, Intervals, union, window
 from pilotlight.trace.trace import NONE, Kind, Spans, Trace
 
 LAUNCH_LATENCY_NS = 10_000
-_SYNC = re.compile(
-    r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
-    r"|^synchronize(?:Stream)?$"
-)
-MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
 LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
 COMPILES = re.compile(
     r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
@@ -65,7 +61,8 @@ def idle_causes(
     idle = window(start_ns, end_ns) - busy
     if not len(idle):
         return dict.fromkeys(Idle, EMPTY)
-    launch_ns = launch_ends(trace, device)
+    rows, calls = launch_rows(trace, device)
+    launch_ns = np.where(rows == NONE, NONE, calls.end_ns[rows]) if len(calls) else rows
     order = np.argsort(device.start_ns, kind="stable")
     place = np.searchsorted(device.start_ns[order], idle.end_ns, side="left")
     launched = launch_ns[order[place.clip(max=len(order) - 1)]]
@@ -82,7 +79,7 @@ def idle_causes(
     rest = idle - loader - collecting - compiling - saving
     waiting = rest & ((host & host_waits(trace, device)) | in_flight(trace))
     rest = rest - waiting
-    after_sync = _starting_in(rest, sync_calls(trace))
+    after_sync = _starting_in(rest, sync_calls(trace, device, rows, calls))
     rest = rest - after_sync
     return {
         Idle.LOADER: loader,
@@ -141,27 +138,6 @@ def _phases(name: str) -> int:
     if not start:
         return 0
     return sum(1 << i for i, pattern in enumerate(_PHASES) if pattern.search(start))
-
-
-def sync_calls(trace: Trace) -> Spans:
-    """Calls that block the host until the device has finished something."""
-    mask = _named(trace, _blocks)[trace.spans.name]
-    return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
-
-
-def draining_calls(trace: Trace) -> Spans:
-    """Blocking calls, and those that take or give back memory: these wait for the device too."""
-
-    def drains(name: str) -> bool:
-        return _blocks(name) or MEMORY.match(name) is not None
-
-    mask = _named(trace, drains)[trace.spans.name]
-    return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
-
-
-@lru_cache(maxsize=1 << 16)
-def _blocks(name: str) -> bool:
-    return name.startswith(("cu", "hip", "sync")) and _SYNC.match(name) is not None
 
 
 def _starting_in(gaps: Intervals, calls: Spans) -> Intervals:

@@ -18,10 +18,3 @@ def launch_rows(trace: Trace, device: Spans) -> tuple[Int64, Spans]:
     place = np.searchsorted(keys, device.correlation).clip(max=len(keys) - 1)
     rows = np.where(keys[place] == device.correlation, order[place], NONE)
     return rows.astype(np.int64), calls
-
-
-def launch_ends(trace: Trace, device: Spans) -> Int64:
-    rows, calls = launch_rows(trace, device)
-    if not len(calls):
-        return np.full(len(device), NONE, np.int64)
-    return np.where(rows == NONE, NONE, calls.end_ns[rows])

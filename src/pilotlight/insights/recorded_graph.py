@@ -2,9 +2,9 @@
 
 A call of the host waits for the call before it; a device span for the span before it on its
 stream, for its launch call, and for a span on another stream at whose end it began; the optimizer
-for all collectives before it, since it needs the gradients; a blocking call for the span that the
-device finished last. Time that none of this explains stays with the node as its own, so that the
-graph replays to what was recorded.
+for all collectives before it, since it needs the gradients; a blocking call, or one that launches
+into a full queue, for the span that the device finished last. Time that none of this explains
+stays with the node as its own, so that the graph replays to what was recorded.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilotlight import _replay
+from pilotlight.insights.blocking import MEMORY, awaits_copy, call_rows, draining_calls, stages_copy
 from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.idle_time import (
-    MEMORY,
     SAVES,
     compilations,
-    draining_calls,
     host_spans,
     loader_waits,
 )
@@ -35,6 +34,8 @@ from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind, Spans, UInt8, UInt32
 
 HOST_NAME, DEVICE_NAME = "host", "device"
+# As in native/replay/recorded.h.
+STAGED, HELD = 1, 2
 PARTS = ("loader", "gc", "compile", "checkpoint", "comm-wait")
 
 
@@ -135,6 +136,7 @@ def _add_rank(
     is_kernel = device.kind == Kind.KERNEL
     role = np.where(is_kernel, Role.KERNEL, Role.COPY)
     collective, transfer_ns = _collectives(job.collectives, column, len(device))
+    waits, holds = _waits(view)
     return built.add_rank(
         rank=view.rank,
         begin_ns=begin_ns,
@@ -146,8 +148,23 @@ def _add_rank(
         collective=collective,
         transfer_ns=transfer_ns,
         calls=_columns(view.calls, number_of),
-        waits=_columns(draining_calls(view.trace), number_of),
+        holds=holds,
+        waits=_columns(waits, number_of),
     )
+
+
+def _waits(view: RankView) -> tuple[Spans, UInt8]:
+    """Calls that launch nothing and wait for the device; and for each that launches how it waits:
+    HELD where a program could do without, STAGED where its copy takes the host too."""
+    trace, spans = view.trace, view.trace.spans
+    launches = np.zeros(len(view.calls), np.bool_)
+    launches[view.launch[view.launch != NONE]] = True
+    rows, drains = call_rows(trace), draining_calls(trace)
+    kept = drains[rows] | awaits_copy(trace, view.device, view.launch, view.calls)
+    staged = stages_copy(trace, view.device, view.launch, view.calls)
+    drains[rows[launches]] = False
+    holds = np.where(kept, HELD, np.where(staged, STAGED, 0)).astype(np.uint8)
+    return spans.take(drains), holds
 
 
 def _columns(spans: Spans, number_of: UInt32) -> _replay.Spans:

@@ -1,0 +1,77 @@
+"""Calls in which the host waits for the device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans, Trace
+
+_SYNC = re.compile(
+    r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
+    r"|^synchronize(?:Stream)?$"
+)
+MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
+# Pinned memory is copied to without the host.
+_TO_HOST = re.compile(r"^Memcpy DtoH(?!.*Pinned)")
+_FROM_HOST = re.compile(r"^Memcpy HtoD.*Pageable")
+
+
+def sync_calls(trace: Trace, device: Spans, launch: Int64, calls: Spans) -> Spans:
+    """Calls that block the host until the device has finished something: by their names, or
+    because their copy had come when they returned, as with `.item()`."""
+    mask = _named(trace, _blocks)
+    mask[call_rows(trace)[awaits_copy(trace, device, launch, calls)]] = True
+    return trace.spans.take(mask)
+
+
+def draining_calls(trace: Trace) -> Bool:
+    """Whether a span is a call that blocks by its name, or takes or gives back memory: these wait
+    for the device too."""
+    return _named(trace, lambda name: _blocks(name) or MEMORY.match(name) is not None)
+
+
+def awaits_copy(trace: Trace, device: Spans, launch: Int64, calls: Spans) -> Bool:
+    """Whether a call returned only after its copy to the host had ended."""
+    copies = _copies(trace, device, launch, _TO_HOST)
+    rows = launch[copies]
+    mask = np.zeros(len(calls), np.bool_)
+    mask[rows] = device.end_ns[copies] <= calls.end_ns[rows]
+    return mask
+
+
+def stages_copy(trace: Trace, device: Spans, launch: Int64, calls: Spans) -> Bool:
+    """Whether a call was still at its copy from pageable memory when that had begun: the bytes go
+    through a buffer, and the call returns with the last of them."""
+    copies = _copies(trace, device, launch, _FROM_HOST)
+    rows = launch[copies]
+    mask = np.zeros(len(calls), np.bool_)
+    mask[rows] = device.start_ns[copies] < calls.end_ns[rows]
+    return mask
+
+
+def _copies(trace: Trace, device: Spans, launch: Int64, pattern: re.Pattern[str]) -> Int64:
+    """Rows of the device's copies of such names whose calls are known."""
+    copies = np.flatnonzero((device.kind == Kind.MEMCPY) & (launch != NONE))
+    wanted = [n for n in np.unique(device.name[copies]) if pattern.match(trace.names[n])]
+    return copies[np.isin(device.name[copies], wanted)]
+
+
+def call_rows(trace: Trace) -> Int64:
+    """Where in the trace the calls are that `launch_rows` gives."""
+    spans = trace.spans
+    return np.flatnonzero((spans.kind == Kind.RUNTIME) & (spans.correlation != NONE))
+
+
+def _named(trace: Trace, test: Callable[[str], bool]) -> Bool:
+    wanted = np.fromiter(map(test, trace.names), np.bool_, len(trace.names))
+    mask: Bool = wanted[trace.spans.name] & (trace.spans.kind == Kind.RUNTIME)
+    return mask
+
+
+@lru_cache(maxsize=1 << 16)
+def _blocks(name: str) -> bool:
+    return name.startswith(("cu", "hip", "sync")) and _SYNC.match(name) is not None
