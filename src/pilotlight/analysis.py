@@ -22,7 +22,7 @@ from pilotlight.insights.critical_path import PathPart, critical_path
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.host_time import host_operators, host_times
 from pilotlight.insights.host_windows import windows_of
-from pilotlight.insights.job import Job, job_of
+from pilotlight.insights.job import Job, job_of, steady_part
 from pilotlight.insights.launches import launches
 from pilotlight.insights.memory_use import memory_use
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
@@ -202,10 +202,10 @@ def _gain(finding: Finding) -> str:
 
 
 def _critical_path(job: Job) -> list[PathPart]:
-    """Empty for jobs too large to replay."""
+    """Of what represents the job, as the gains are; empty for jobs too large to replay."""
     if not job.ranks or too_many_spans(job) is not None:
         return []
-    return critical_path(recorded_graph(job))
+    return critical_path(recorded_graph(steady_part(job)))
 
 
 _OF_RANKS: dict[str, Callable[[RankView], Sequence[Any]]] = {

@@ -99,6 +99,13 @@ def test_a_copy_from_pageable_memory_takes_the_host_but_is_no_synchronisation() 
     assert not graph.waits("sync").any()
 
 
+def test_a_wait_after_the_last_of_the_device_is_no_error_of_the_replay() -> None:
+    events = fetched("cudaMemcpyAsync", 125, TO_PAGEABLE)
+    events += [span("cuda_runtime", "cudaDeviceSynchronize", 180, 300)]
+    graph = recorded_graph(job_with(events))
+    assert graph.measured_ns == graph.total_ns(graph.duration_ns) == 300_000
+
+
 def test_a_launch_into_a_full_queue_waits_for_the_device() -> None:
     count, ahead = 1500, 1020
     events, host = [], 0

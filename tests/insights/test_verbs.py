@@ -89,6 +89,18 @@ def test_whatif_prices_the_loader(job_folder: Path, capsys: pytest.CaptureFixtur
     assert 0.2 < json.loads(capsys.readouterr().out)["gain_ratio"] < 0.4
 
 
+def test_whatif_gains_what_the_finding_of_analyze_says(
+    job_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(Analyze(), job_folder, "--json") == 0
+    finding = json.loads(capsys.readouterr().out)["findings"][0]
+    assert run(Whatif(), job_folder, "--remove", "loader", "--json") == 0
+    gain = json.loads(capsys.readouterr().out)["gain_ratio"]
+    assert (finding["rule"], finding["gain_high_ratio"]) == ("A08", pytest.approx(gain))
+    assert run(Whatif(), job_folder, "--remove", "loader") == 0
+    assert "(4 steps, without the first)" in capsys.readouterr().out
+
+
 def test_whatif_says_what_the_trace_has_nothing_of(
     job_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
+    from pilotlight.insights.job import Job
     from pilotlight.model.hardware import Gpu
 
 
@@ -59,7 +60,7 @@ class Whatif:
 
 
 def _recorded(args: argparse.Namespace) -> int:
-    from pilotlight.insights.job import job_of
+    from pilotlight.insights.job import job_of, steady_part
     from pilotlight.insights.recorded_graph import recorded_graph
     from pilotlight.insights.whatif import (
         WAITS,
@@ -88,7 +89,8 @@ def _recorded(args: argparse.Namespace) -> int:
     job = job_of(found.traces)
     if not job.ranks:
         raise FormatError(f"{args.path}: no device activity to replay")
-    graph = recorded_graph(job)
+    steady = steady_part(job)
+    graph = recorded_graph(steady)
     after, changed = graph, graph.duration_ns
     notes = []
     for cause in args.remove:
@@ -113,7 +115,7 @@ def _recorded(args: argparse.Namespace) -> int:
         ratios = {"gain_ratio": result.gain_ratio, "replay_error_ratio": result.replay_error_ratio}
         print(json.dumps({**dataclasses.asdict(result), **ratios, "notes": notes}))
     else:
-        print(f"recorded    {result.measured_ns / 1e6:.3f} ms")
+        print(f"recorded    {result.measured_ns / 1e6:.3f} ms{_steps_told(job, steady)}")
         print(f"replayed    {result.replayed_ns / 1e6:.3f} ms"
               f"   (error {100 * result.replay_error_ratio:.2f} %)")  # fmt: skip
         print(f"changed     {result.changed_ns / 1e6:.3f} ms")
@@ -122,6 +124,15 @@ def _recorded(args: argparse.Namespace) -> int:
         for note in notes:
             print(f"note        {note}")
     return 2 if found.problems else 0
+
+
+def _steps_told(job: Job, steady: Job) -> str:
+    """Which part of the trace is replayed: the part that `analyze` prices its findings with."""
+    steps, all_steps = steady.step_count, job.step_count
+    if not steps:
+        return ""
+    without_first = ", without the first" if steps < all_steps else ""
+    return f"   ({steps} step{'s' if steps > 1 else ''}{without_first})"
 
 
 def _gpus(text: str, devices: Sequence[str]) -> tuple[Gpu, Gpu]:

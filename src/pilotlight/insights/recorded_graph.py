@@ -91,7 +91,7 @@ def recorded_graph(job: Job) -> RecordedGraph:
         int(view.trace.spans.start_ns.min()) - offset
         for view, offset in zip(job.ranks, offset_ns, strict=True)
     )
-    end_ns = max(v.line.end_ns - offset for v, offset in zip(job.ranks, offset_ns, strict=True))
+    end_ns = max(_end_ns(v) - offset for v, offset in zip(job.ranks, offset_ns, strict=True))
     names = {HOST_NAME: 0, DEVICE_NAME: 1}
     built = _replay.Recorded(0, 1)
     parts: dict[str, list[tuple[Int64, Int64]]] = {name: [] for name in PARTS}
@@ -115,6 +115,13 @@ def recorded_graph(job: Job) -> RecordedGraph:
         blocking,
         float(end_ns - begin_ns),
     )
+
+
+def _end_ns(view: RankView) -> int:
+    """When the last was over that is a node: also a call that waits for the last of the device."""
+    launching = view.calls.end_ns[view.launch[view.launch != NONE]]
+    waiting = view.trace.spans.take(draining_calls(view.trace)).end_ns
+    return max(view.line.end_ns, *(int(ends.max(initial=0)) for ends in (launching, waiting)))
 
 
 def _offsets_ns(job: Job) -> list[int]:
