@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from pilotlight.cli.whatif import Whatif
 from pilotlight.errors import UsageError
 from pilotlight.simulate.fault import Fault
 from pilotlight.simulate.job import JobShape
-from pilotlight.simulate.run import simulate
+from pilotlight.simulate.run import simulate, step_us
 from pilotlight.trace.kineto_writer import write_kineto
 
 SHAPE = JobShape(ranks=4, steps=5, layers=3)
@@ -152,3 +153,46 @@ def test_simulate_writes_the_ranks_and_tells_the_truth(
     assert truth["step_us"] > 1.2 * truth["step_without_faults_us"]
     assert len(list((tmp_path / "out").glob("rank*.json.gz"))) == 3
     assert "slow rank 1 1.5" in (tmp_path / "out" / "job.schedule").read_text()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 160])
+def test_a_narrow_terminal_cuts_names_and_never_numbers(
+    job_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(Diff(), job_folder, job_folder) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    rows = [line for line in lines if "nvjet" in line or "step_time" in line]
+    assert rows and all(re.search(r"\d ms +\d+\.\d+ ms +[+-]\d+\.\d %", row) for row in rows)
+
+
+def test_findings_fit_a_narrow_terminal_and_tell_times_from_the_begin_of_the_trace(
+    job_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run(Analyze(), job_folder) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("1. "))
+    shown = lines[first + 1 : lines.index("", first)]
+    assert max(map(len, shown)) <= 60
+    assert {line[:3] for line in shown} == {"   "}
+    times = re.findall(
+        r"rank \d, (\d+\.\d{3}) ms into its trace", " ".join(" ".join(shown).split())
+    )
+    traced_ms = SHAPE.steps * step_us(simulate(SHAPE, (Fault("loader", factor=1.5),))) / 1000
+    assert times and all(float(text) < 2 * traced_ms for text in times)
+
+
+def test_a_trace_without_steps_is_said_to_be_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2000}
+    (tmp_path / "a.json").write_text(json.dumps([event]))
+    assert run(Analyze(), tmp_path / "a.json") == 0
+    assert "no steps in the trace: all of it, 2.00 ms, is one" in capsys.readouterr().out
+    assert run(Diff(), tmp_path / "a.json", tmp_path / "a.json") == 0
+    assert "a side has no steps" in capsys.readouterr().out

@@ -11,10 +11,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli import terminal
+from pilotlight.cli.analyze_findings import print_findings
 from pilotlight.cli.analyze_hosts import print_hosts, step_line
 from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import UsageError
-from pilotlight.printable import one_line
+from pilotlight.report.units import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -125,9 +126,6 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
 
 
 def _print(found: Analysis) -> None:
-    from pilotlight.insights.idle import UNTOLD_RATIO
-    from pilotlight.insights.verdicts import by_reason
-
     console = terminal.console()
     if not found.job.traces:
         console.print("No trace could be read.")
@@ -137,29 +135,7 @@ def _print(found: Analysis) -> None:
     else:
         print_hosts(found, console)
     _print_samples(found, console)
-    for number, finding in enumerate(found.diagnosis.findings, 1):
-        gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
-        console.print(f"\n{number}. {one_line(finding.title)}", style="bold")
-        console.print(f"   gain        {gain} of the step ({finding.confidence} confidence)")
-        console.print(f"   where       rank {finding.rank}, {one_line(finding.place)}")
-        for text in finding.evidence:
-            console.print(f"   evidence    {one_line(text)}")
-        for span in finding.spans[:2]:
-            at = f"{span.start_ns} ns, {span.duration_ns / 1e6:.2f} ms"
-            console.print(f"   look at     {one_line(span.name[:60])} rank {span.rank} at {at}")
-        console.print(f"   do          {one_line(finding.fix)}   ({finding.rule})")
-    if not found.diagnosis.findings and found.job.ranks:
-        console.print("\nNothing found that would gain 0.5 % of the step.")
-        idle = max(view.whole.idle_ns / (view.whole.window_ns or 1) for view in found.job.ranks)
-        if idle > UNTOLD_RATIO:
-            console.print(f"No rule tells why a device idles {100 * idle:.1f} % of the time.")
-    if len(found.diagnosis.findings) > 1:
-        _print_joint(found, console)
-        console.print("\nGains of several findings overlap and do not add up.", style="dim")
-    if found.diagnosis.not_checked:
-        console.print("\nNot checked:", style="dim")
-        for missing, rules in by_reason(found.diagnosis.not_checked).items():
-            console.print(f"   {one_line(missing)}: {', '.join(rules)}", style="dim")
+    print_findings(found, console)
 
 
 def _print_samples(found: Analysis, console: Console) -> None:
@@ -198,13 +174,6 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _print_joint(found: Analysis, console: Console) -> None:
-    joint = found.diagnosis.joint_gain_ratio
-    if joint is not None and found.diagnosis.pricing:
-        text = f"\n{found.diagnosis.pricing}; all replayed findings together {100 * joint:.1f} %."
-        console.print(text, style="dim")
-
-
 def _print_lines(found: Analysis, console: Console) -> None:
     """What the table has no place for."""
     rows = found.table("launches")
@@ -212,7 +181,7 @@ def _print_lines(found: Analysis, console: Console) -> None:
     if known:
         worst = max(known, key=lambda row: row["void_ratio"])
         console.print(
-            f"launches: {worst['median_issue_ns'] / 1e3:.1f} µs from call to kernel, queue of"
+            f"launches: {duration(worst['median_issue_ns'])} from call to kernel, queue of"
             f" {worst['median_queue_length']:.0f}, {100 * worst['void_ratio']:.1f} % of the time"
             f" without a kernel (rank {worst['rank']})"
         )
@@ -291,5 +260,7 @@ def _print_breakdown(found: Analysis, console: Console) -> None:
         idle = fmean(view.all_idle_ratio for view in found.job.ranks)
         line = step_line(steps, found.job.step_ns)
         console.print(f"{line}; the device idles {100 * idle:.1f} % of the step")
+    else:
+        console.print(f"no steps in the trace: all of it, {duration(found.job.step_ns)}, is one")
     _print_kinds(found, console)
     _print_lines(found, console)

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 from pilotlight.cli import terminal
 from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import UsageError
+from pilotlight.printable import one_line
 
 if TYPE_CHECKING:
     from pilotlight.insights.difference import Change, Difference
+
+LONGEST_NAME = 100
 
 
 class Diff:
@@ -89,6 +92,7 @@ def _plain(found: Difference, exceeded: list[str]) -> dict[str, Any]:
         f"{found.item}s": rows(found.items),
         "steps_before": found.steps_before,
         "steps_after": found.steps_after,
+        "has_steps": found.has_steps,
         "detectable_ratio": found.detectable_ratio,
         "failed": exceeded,
     }
@@ -101,22 +105,33 @@ def _print(found: Difference) -> None:
     for title, changes in (("a step", found.parts), (f"{found.item}, a step", found.items)):
         if not changes:
             continue
+        rows = [_row(change) for change in changes if change.before_ns or change.after_ns]
+        heads = (title, "before", "after", "change", "")
+        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+        # Names give way, numbers never.
+        room = max(10, console.width - sum(widths[1:]) - 2 * len(widths))
         table = Table(box=None, pad_edge=False)
-        table.add_column(title, max_width=70, no_wrap=True)
-        for head in ("before", "after", "change", ""):
-            table.add_column(head, justify="right")
-        for change in changes:
-            if not change.before_ns and not change.after_ns:
-                continue
-            relative = f"{100 * change.ratio:+.1f} %" if math.isfinite(change.ratio) else "new"
-            note = {True: "noise", False: "", None: ""}[change.is_noise]
-            before, after = (f"{ns / 1e6:.3f} ms" for ns in (change.before_ns, change.after_ns))
-            table.add_row(change.what, before, after, relative, note)
+        for head in heads:
+            table.add_column(head, justify="left" if head == title else "right", no_wrap=True)
+        for name, *numbers in rows:
+            table.add_row(_cut(name, min(room, LONGEST_NAME)), *numbers)
         console.print(table)
         console.print()
     steps = f"{found.steps_before} and {found.steps_after} steps"
-    if found.detectable_ratio is None:
+    if not found.has_steps:
+        console.print("a side has no steps: there all of the trace counts as one")
+    elif found.detectable_ratio is None:
         console.print(f"{steps}: too few to tell a change from noise")
     else:
         detectable = f"{100 * found.detectable_ratio:.1f} %"
         console.print(f"{steps}: changes of the step time from {detectable} on are seen surely")
+
+
+def _cut(name: str, columns: int) -> str:
+    return name if len(name) <= columns else f"{name[: columns - 1]}…"
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    relative = f"{100 * change.ratio:+.1f} %" if math.isfinite(change.ratio) else "new"
+    before, after = (f"{ns / 1e6:.3f} ms" for ns in (change.before_ns, change.after_ns))
+    return one_line(change.what), before, after, relative, "noise" if change.is_noise else ""

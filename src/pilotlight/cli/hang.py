@@ -9,9 +9,14 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pilotlight.cli import terminal
 from pilotlight.errors import NotFound, PilotlightError
 from pilotlight.printable import one_line
+
+if TYPE_CHECKING:
+    from pilotlight.insights.hang import HangReport
 
 
 class Hang:
@@ -48,15 +53,22 @@ class Hang:
         if args.json:
             print(json.dumps(dataclasses.asdict(report)))
         else:
-            print(one_line(f"{len(found.dumps)} dumps: {report.conclusion}"))
-            for culprit in report.culprits:
-                operation = f"{culprit.operation} {culprit.sequence}, group {culprit.group}"
-                print()
-                print(one_line(f"rank {culprit.rank}: {culprit.cause}"))
-                print(one_line(f"  collective  {operation}"))
-                print(one_line(f"  evidence    {culprit.evidence}"))
-                print(one_line(f"  do          {culprit.fix}"))
+            _print(len(found.dumps), report)
         return 2 if found.problems else 0
+
+
+def _print(dumps: int, report: HangReport) -> None:
+    console = terminal.console()
+    console.print(one_line(f"{dumps} dumps: {report.conclusion}"))
+    for culprit in report.culprits:
+        console.print(f"\nrank {culprit.rank}: {one_line(culprit.cause)}", style="bold")
+        operation = f"{culprit.operation} {culprit.sequence}, group {culprit.group}"
+        for label, text in (
+            ("collective", operation),
+            ("evidence", culprit.evidence),
+            ("do", culprit.fix),
+        ):
+            terminal.print_labelled(console, label, text)
 
 
 def _fetch(job: str, folder: Path) -> None:

@@ -121,27 +121,25 @@ class Roofline:
         assert isinstance(result, Result)
         console = terminal.console(file_columns=160)
         table = Table(box=None, pad_edge=False)
-        for head in ("operator", "shapes", "count", "time", "of achievable", "limit", "", "model"):
-            right = head in ("count", "time", "of achievable")
+        for head in ("operator, shapes", "count", "time", "achieved", "limit"):
+            is_number = head in ("count", "time", "achieved")
             # Long names and reasons go on in the next line; numbers are never cut.
-            wraps = head in ("operator", "shapes", "", "model")
-            side: JustifyMethod = "right" if right else "left"
-            table.add_column(head, justify=side, no_wrap=not wraps, overflow="fold")
+            side: JustifyMethod = "right" if is_number else "left"
+            table.add_column(head, justify=side, no_wrap=is_number, overflow="fold")
         for row in result.rows[:SHOWN_ROWS]:
+            reasons = filter(None, (row.reason, _KNOWN[row.confidence]))
             table.add_row(
-                row.operator.removeprefix("aten::"),
-                row.shapes[:36],
+                f"{row.operator.removeprefix('aten::')} {row.shapes}",
                 str(row.count),
                 f"{row.total_ns / 1e6:.2f} ms",
                 f"{100 * row.roofline_ratio:.0f} %",
-                row.limit,
-                row.reason,
-                _KNOWN[row.confidence],
+                f"{row.limit}: {'; '.join(reasons)}",
             )
         console.print(table)
         self._print_products(result.products, console)
         console.print(
-            f"\n{result.gpu}: MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak;"
+            f"\nachieved: of what a {result.gpu} can in practice, by compute or by memory.\n"
+            f"{result.gpu}: MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak;"
             f" {100 * result.covered_ratio:.0f} % of the kernel time has a cost model"
             + (
                 f", {100 * result.measured_ratio:.0f} % is measured"

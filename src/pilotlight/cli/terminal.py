@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
@@ -13,6 +14,7 @@ from pilotlight.printable import one_line, printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+LABEL_COLUMNS = 12
 _FILE_COLUMNS = 120
 
 
@@ -85,3 +87,14 @@ def console(*, stderr: bool = False, file_columns: int = _FILE_COLUMNS) -> Conso
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = file_columns
     return made
+
+
+def print_labelled(
+    drawn: Console, label: str, text: str, *, indent: int = 3, style: str | None = None
+) -> None:
+    """A line with its label; what does not fit goes on below the text, not below the label."""
+    begin = " " * indent + (f"{label:<{LABEL_COLUMNS}}" if label else "")
+    columns = max(20, drawn.width - len(begin))
+    lines = textwrap.wrap(one_line(text), columns, break_on_hyphens=False) or [""]
+    for number, line in enumerate(lines):
+        drawn.print((begin if not number else " " * len(begin)) + line, soft_wrap=True, style=style)

@@ -51,7 +51,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """`items` are kernels or, of hosts alone, operators: `item` says which."""
+    """`items` are kernels or, of hosts alone, operators: `item` says which. Without steps on both
+    sides all of a trace is one."""
 
     parts: tuple[Change, ...]
     items: tuple[Change, ...]
@@ -59,6 +60,7 @@ class Difference:
     steps_before: int
     steps_after: int
     detectable_ratio: float | None
+    has_steps: bool
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,25 @@ def difference(before: Job, after: Job) -> Difference:
         raise UsageError("nothing to compare: one side has device activity and the other has none")
     if before.ranks:
         kernels = _kernels(before, after)
-        return _difference(_samples(before), _samples(after), "kernel", kernels)
+        samples = _samples(before), _samples(after)
+        return _difference(*samples, "kernel", kernels, _have_steps(before, after))
     old, new = before.traces, after.traces
     if not host_steps(old) or not host_steps(new):
         raise UsageError("nothing to compare: a side has neither device activity nor host spans")
-    return _difference(host_samples(old), host_samples(new), "operator", _operators(old, new))
+    samples = host_samples(old), host_samples(new)
+    return _difference(*samples, "operator", _operators(old, new), _have_steps(before, after))
+
+
+def _have_steps(*jobs: Job) -> bool:
+    return all(any(len(trace.steps) for trace in job.traces) for job in jobs)
 
 
 def _difference(
-    old: Mapping[str, Float64], new: Mapping[str, Float64], item: str, items: tuple[Change, ...]
+    old: Mapping[str, Float64],
+    new: Mapping[str, Float64],
+    item: str,
+    items: tuple[Change, ...],
+    has_steps: bool,
 ) -> Difference:
     parts = family(tuple(_change(name, old[name], new[name]) for name in old))
     steps = old["step_time"]
@@ -103,7 +115,8 @@ def _difference(
     if fewest >= 3:
         variation = float(steps.std(ddof=1) / steps.mean())
         detectable = 4.57 * variation * math.sqrt(2 / fewest)
-    return Difference(parts, items, item, len(steps), len(new["step_time"]), detectable)
+    counts = len(steps), len(new["step_time"])
+    return Difference(parts, items, item, *counts, detectable, has_steps)
 
 
 def family(changes: tuple[Change, ...]) -> tuple[Change, ...]:
