@@ -68,6 +68,20 @@ def test_the_gap_after_such_a_call_is_synchronisation() -> None:
     assert view.whole.idle_by_cause_ns[Idle.HOST.value] == 0
 
 
+def test_a_gap_within_such_a_call_before_work_that_was_launched_is_the_queues() -> None:
+    events = [
+        span("cuda_runtime", "cudaLaunchKernel", 0, 5, 1),
+        span("kernel", "k", 10, 110, 1),
+        span("cuda_runtime", "cudaLaunchKernel", 5, 10, 2),
+        span("kernel", "waits for another stream", 210, 310, 2),
+        span("cuda_runtime", "cudaMemcpyAsync", 10, 325, 3),
+        span("gpu_memcpy", TO_PAGEABLE, 310, 312, 3),
+    ]
+    (view,) = job_with(events).ranks
+    assert view.whole.idle_by_cause_ns[Idle.QUEUED.value] == 100_000
+    assert view.whole.idle_by_cause_ns[Idle.SYNC.value] == 0
+
+
 def test_without_the_wait_the_host_runs_ahead() -> None:
     graph = recorded_graph(job_with(fetched("cudaMemcpyAsync", 125, TO_PAGEABLE)))
     # What the call takes after its copy, 13, stays: host 5 + 13 + 40 + 5; the second kernel begins

@@ -196,3 +196,14 @@ def test_a_trace_without_steps_is_said_to_be_one(
     assert "no steps in the trace: all of it, 2.00 ms, is one" in capsys.readouterr().out
     assert run(Diff(), tmp_path / "a.json", tmp_path / "a.json") == 0
     assert "a side has no steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["out.sqlite", "out.xplane.pb", "out.gz", "out.db"])
+def test_convert_does_not_make_a_folder_of_a_name_of_another_format(
+    job_folder: Path, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(UsageError, match=r"is not written; a name that ends with .*\.pftrace"):
+        run(Convert(), job_folder, tmp_path / name)
+    assert not (tmp_path / name).exists()
+    assert run(Convert(), job_folder, tmp_path / name, "--to", "perfetto") == 0
+    assert (tmp_path / name).is_file()

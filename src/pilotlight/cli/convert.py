@@ -26,6 +26,11 @@ SUFFIXES = {
     ".pb.gz": "pprof",
     ".pprof": "pprof",
 }
+# Names of files that are read or that others write: nobody means a folder by them.
+_NOT_WRITTEN = (
+    ".sqlite", ".db", ".rpd", ".nsys-rep", ".qdrep", ".ncu-rep", ".pb", ".trace", ".csv", ".txt",
+    ".html", ".gz", ".zst", ".zip", ".tar", ".tgz", ".arrow", ".feather", ".pkl", ".pickle",
+)  # fmt: skip
 FORMATS = ("kineto", "perfetto", "parquet", "pprof", "speedscope")
 
 
@@ -76,6 +81,11 @@ class Convert:
 
 def _write(traces: Sequence[Trace], output: Path, asked: str | None) -> list[Path]:
     by_name = next((SUFFIXES[end] for end in SUFFIXES if output.name.endswith(end)), None)
+    if by_name is None and not asked and output.suffix in _NOT_WRITTEN and not output.is_dir():
+        raise UsageError(
+            f"{output}: {output.suffix} is not written; a name that ends with"
+            f" {', '.join(SUFFIXES)}, or a folder"
+        )
     chosen = asked or by_name or "kineto"
     if chosen == "kineto":
         return _write_kineto(traces, output, is_file=by_name is not None)

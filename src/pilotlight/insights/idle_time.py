@@ -56,8 +56,8 @@ def idle_causes(
 ) -> dict[Idle, Intervals]:
     """Divides the idle time. A gap is the host's until the call that launched the next span has
     returned and taken effect, and the queue's from there until the span began; the host's part
-    goes to what the host did. A gap that begins in a blocking call is that call's as a whole:
-    without it the host would have run ahead."""
+    goes to what the host did. A gap that begins in a blocking call, before the next launch, is that
+    call's as a whole: without it the host would have run ahead."""
     idle = window(start_ns, end_ns) - busy
     if not len(idle):
         return dict.fromkeys(Idle, EMPTY)
@@ -79,7 +79,10 @@ def idle_causes(
     rest = idle - loader - collecting - compiling - saving
     waiting = rest & ((host & host_waits(trace, device)) | in_flight(trace))
     rest = rest - waiting
-    after_sync = _starting_in(rest, sync_calls(trace, device, rows, calls))
+    unlaunched = union(
+        idle.start_ns[boundary > idle.start_ns], idle.end_ns[boundary > idle.start_ns]
+    )
+    after_sync = _starting_in(rest & unlaunched, sync_calls(trace, device, rows, calls))
     rest = rest - after_sync
     return {
         Idle.LOADER: loader,
