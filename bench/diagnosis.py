@@ -35,6 +35,7 @@ from pilotlight.insights.catalogue import diagnose
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.hang import find_culprits
 from pilotlight.insights.job import job_of
+from pilotlight.simulate.effect import SHORT_KERNEL_US
 from pilotlight.simulate.fault import CONDITIONS, FAULTS, TWINS, Fault
 from pilotlight.simulate.hang import HANGS, hung_dumps
 from pilotlight.simulate.job import JobShape
@@ -110,7 +111,15 @@ def wide_shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShap
         shape = any_shape(random, seed)
         size = shape.ranks * shape.steps * shape.layers // shape.pipeline * shape.micro_batches
         if size <= WIDE_MOST_LAYERS and Fault(fault).suits(shape):
-            return shape
+            return small(shape) if fault == "launch" else shape
+
+
+def small(shape: JobShape) -> JobShape:
+    """A step of short kernels has short inputs too, or the loader would be the worse fault."""
+    ratio = 15 * shape.layers * SHORT_KERNEL_US / shape.device_step_us
+    return dataclasses.replace(
+        shape, loader_us=ratio * shape.loader_us, input_copy_us=ratio * shape.input_copy_us
+    )
 
 
 def any_shape(random: np.random.Generator, seed: int) -> JobShape:

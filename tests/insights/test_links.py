@@ -28,7 +28,7 @@ def test_one_group_alone_cannot_be_compared() -> None:
     assert "three groups" in verdict("A27", *simulated()).missing
 
 
-@pytest.mark.parametrize(("gb_per_s", "found"), [(13.0, True), (6.0, False)])
+@pytest.mark.parametrize(("gb_per_s", "found"), [(13.0, True), (6.0, False), (60.0, False)])
 def test_copies_at_the_speed_of_the_link_saturate_it(
     script: Any, gb_per_s: float, found: bool
 ) -> None:
@@ -38,6 +38,18 @@ def test_copies_at_the_speed_of_the_link_saturate_it(
         story.events[-1]["args"]["bytes"] = int(100_000 * gb_per_s)
         story.launch("gemm_tensorop", 200)
     assert bool(verdict("A12", story.trace()).findings) is found
+
+
+def test_half_the_speed_in_each_direction_at_once_does_not_saturate_the_link(script: Any) -> None:
+    story = script()
+    for _ in range(4):
+        for name in ("Memcpy HtoD (Pinned -> Device)", "Memcpy DtoH (Device -> Pinned)"):
+            story.launch(name, 100, category="gpu_memcpy")
+            copy = story.events[-1]
+            copy["args"]["bytes"] = 700_000
+        copy["ts"], copy["tid"] = copy["ts"] - 100, 8
+        story.launch("gemm_tensorop", 200)
+    assert not verdict("A12", story.trace()).findings
 
 
 def test_a_link_that_counts_errors_is_a_risk() -> None:

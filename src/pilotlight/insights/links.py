@@ -18,6 +18,7 @@ from pilotlight.trace.trace import Float64, Kind
 
 SLOW_LINK_RATIO = 0.8
 PCIE_TIME_RATIO = 0.10
+BEYOND_LINK = 1.4
 SMALL_BYTES = 1 << 20
 SMALL_VOLUME_RATIO = 0.50
 SMALL_EXPOSED_RATIO = 0.05
@@ -39,16 +40,11 @@ def pcie_saturated(job: Job) -> Verdict:
         return Verdict(missing="the GPU's model is not in the trace or not in the hardware table")
     findings = []
     for view, gpu in known:
-        copies = view.device.take(view.device.kind == Kind.MEMCPY)
-        across = np.array(["DtoD" not in name and "PtoP" not in name for name in view.trace.names])
-        copies = copies.take(across[copies.name] & (copies.bytes > 0))
-        if not len(copies):
-            continue
-        total_ns = union(copies.start_ns, copies.end_ns).total_ns()
-        rate = float(copies.bytes.sum()) / max(1, total_ns)
-        share = total_ns / view.traced_ns
+        rate, share = _busiest_direction(view)
         exposed = view.whole.exposed_copy_ns / view.traced_ns
-        if share <= PCIE_TIME_RATIO or rate < gpu.pinned_gb_per_s:
+        # Far beyond it is another link than we believe, such as NVLink to the CPU.
+        is_full = gpu.pinned_gb_per_s <= rate <= BEYOND_LINK * gpu.pinned_gb_per_s
+        if share <= PCIE_TIME_RATIO or not is_full:
             continue
         findings.append(
             Finding(
@@ -70,6 +66,19 @@ def pcie_saturated(job: Job) -> Verdict:
             )
         )
     return Verdict(findings)
+
+
+def _busiest_direction(view: RankView) -> tuple[float, float]:
+    """GB/s of the copies to or from the host, whichever take more time, and their part of it."""
+    found = (0.0, 0.0)
+    for direction in ("HtoD", "DtoH"):
+        wanted = np.array([direction in name for name in view.trace.names], np.bool_)
+        copies = view.device.take(view.device.kind == Kind.MEMCPY)
+        copies = copies.take(wanted[copies.name] & (copies.bytes > 0))
+        total_ns = union(copies.start_ns, copies.end_ns).total_ns()
+        if total_ns / view.traced_ns > found[1]:
+            found = float(copies.bytes.sum()) / total_ns, total_ns / view.traced_ns
+    return found
 
 
 def degraded_link(job: Job) -> Verdict:

@@ -26,9 +26,10 @@ from pilotlight.trace.trace import Float64, Kind, Trace
 LAUNCH_LATENCY_US = 2.0
 SYNC_RETURN_US = 4.0
 ITEM_US = 15.0
+ITEM_COPY_US = 2.0
 DRAWS = 997
-COPY_BYTES = 16 << 20
-# What a link carries, for the sizes of messages: 300 GB/s over the bus.
+# What links carry, for sizes: 20 GB/s to the device, of messages 300 over the bus.
+COPY_BYTES_PER_US = 20_000
 BYTES_PER_US = 300_000
 
 _LAYER = (
@@ -214,7 +215,7 @@ class Player:
         rank.tape.add(Kind.KERNEL, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation)
         rank.drawn += 1
         if drawn in rank.syncs:
-            self._synchronize(rank, "aten::item")
+            self._item(rank)
         if drawn == rank.pause[0] and rank.pause[1]:
             self._host(rank, "Python GC", rank.pause[1], Kind.GC)
 
@@ -238,9 +239,8 @@ class Player:
     def _copy(self, rank: _Rank, name: str, length_us: float) -> None:
         correlation, ready = self._launch(rank, "cudaMemcpyAsync")
         node = self._on_stream(rank, COMPUTE_STREAM, length_us, ready)
-        rank.tape.add(
-            Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, COPY_BYTES
-        )
+        size = round(self.shape.input_copy_us * COPY_BYTES_PER_US)
+        rank.tape.add(Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, size)
 
     def _blocking_copy(self, rank: _Rank, name: str, length_us: float) -> None:
         """From pageable memory: the call returns when the copy has been made."""
@@ -248,9 +248,8 @@ class Player:
         begin = self._host_point(rank)
         ready = self.score.add(rank.number, self.shape.launch_us + LAUNCH_LATENCY_US, rank.host)
         node = self._on_stream(rank, COMPUTE_STREAM, length_us, ready)
-        rank.tape.add(
-            Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, COPY_BYTES
-        )
+        size = round(self.shape.input_copy_us * COPY_BYTES_PER_US)
+        rank.tape.add(Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, size)
         rank.host = self.score.add(rank.number, 0.0, rank.host, node)
         end = 2 * rank.host + 1
         rank.tape.add(Kind.RUNTIME, "cudaMemcpyAsync", begin, end, correlation=correlation)
@@ -261,11 +260,30 @@ class Player:
 
     def _synchronize(self, rank: _Rank, operator: str) -> None:
         begin = self._host_point(rank)
+        rank.tape.add(Kind.OPERATOR, operator, begin, self._wait(rank))
+        rank.host = self.score.add(rank.number, ITEM_US, rank.host)
+
+    def _wait(self, rank: _Rank) -> int:
+        """When a wait for the stream is over."""
+        begin = self._host_point(rank)
         waits = [rank.host, *(n for s, n in rank.streams.items() if s == COMPUTE_STREAM)]
         rank.host = self.score.add(rank.number, SYNC_RETURN_US, *waits)
         end = 2 * rank.host + 1
         rank.tape.add(Kind.RUNTIME, "cudaStreamSynchronize", begin, end)
-        rank.tape.add(Kind.OPERATOR, operator, begin, end)
+        return end
+
+    def _item(self, rank: _Rank) -> None:
+        """Asks for a number: the call of its copy returns when it is there."""
+        begin = self._host_point(rank)
+        correlation = rank.tape.next_correlation()
+        ready = self.score.add(rank.number, LAUNCH_LATENCY_US, rank.host)
+        node = self._on_stream(rank, COMPUTE_STREAM, ITEM_COPY_US, ready)
+        name = "Memcpy DtoH (Device -> Pageable)"
+        rank.tape.add(Kind.MEMCPY, name, 2 * node, 2 * node + 1, COMPUTE_STREAM, correlation, 4)
+        rank.host = self.score.add(rank.number, SYNC_RETURN_US, rank.host, node)
+        end = self._host_point(rank)
+        rank.tape.add(Kind.RUNTIME, "cudaMemcpyAsync", begin, end, correlation=correlation)
+        rank.tape.add(Kind.OPERATOR, "aten::item", begin, self._wait(rank))
         rank.host = self.score.add(rank.number, ITEM_US, rank.host)
 
     def _allocate(self, rank: _Rank) -> None:
@@ -346,14 +364,14 @@ class Player:
             rank.streams[COMPUTE_STREAM] = self.score.add(rank.number, 0.0, compute, last)
         name = "multi_tensor_apply_kernel<FusedAdamMathFunctor>"
         self._kernel(rank, step, name, self.shape.optimizer_us, "Optimizer.step#AdamW.step")
-        self._synchronize(rank, "aten::item")
+        self._item(rank)
 
     def _sync_places(self) -> frozenset[int]:
         if "sync" not in self.effects:
             return frozenset()
         shape = self.shape
         count = min(DRAWS, 10 * shape.layers // shape.pipeline * shape.micro_batches)
-        bubble_us = SYNC_RETURN_US + ITEM_US + shape.host_op_us + shape.launch_us
+        bubble_us = 2 * SYNC_RETURN_US + ITEM_US + shape.host_op_us + shape.launch_us
         wanted = max(1, round(self.effects.added_us("sync") / bubble_us))
         return frozenset(int(i) for i in np.linspace(0, count - 2, min(wanted, count - 1)))
 

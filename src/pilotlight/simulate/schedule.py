@@ -49,6 +49,8 @@ def _actions(trace: Trace, start_ns: int, end_ns: int) -> list[str]:
     found = []
     for row in rows[np.argsort(launched[rows], kind="stable")].tolist():
         name, lane = int(view.device.name[row]), int(view.device.lane[row])
+        if "DtoH" in trace.names[name]:
+            continue  # the number that a step ends with: the `sync`
         if view.device.kind[row] == Kind.MEMCPY:
             found.append(f"copy h2d {max(1, int(view.device.bytes[row]) >> 20)}MB")
             continue
