@@ -14,6 +14,9 @@ constexpr int64_t kHandoverNs = 10'000;
 constexpr double kSlowHandoverNs = 50'000;
 constexpr double kHandoverRatio = 0.02;
 
+// A launch reaches an idle device within this time.
+constexpr int64_t kLaunchNs = 50'000;
+
 // CUDA takes about 1024 launches ahead of the device; the next call returns when one of them is
 // done.
 constexpr size_t kFullQueue = 1000;
@@ -209,9 +212,9 @@ class Walk {
     known_.clear();
     if (const Ended* last = streams_.find(stream)) known_.push_back(*last);
     int64_t call = rank_.device.launch[i];
-    if (call != kNone && launched_[static_cast<size_t>(call)].arrival != kUnknown) {
-      known_.push_back(launch(static_cast<size_t>(call), start));
-    }
+    bool is_launched = call != kNone && launched_[static_cast<size_t>(call)].arrival != kUnknown;
+    Ended launched{};
+    if (is_launched) known_.push_back(launched = launch(static_cast<size_t>(call), start));
     int64_t explained = latest_known();
     double handover =
         std::min(kSlowHandoverNs, kHandoverRatio * static_cast<double>(start - explained));
@@ -226,8 +229,17 @@ class Walk {
         if (const Ended* done = other.ended_by(start)) known_.push_back(*done);
       }
     }
-    uint32_t delay = node(Role::kDelay, graph_.names_.device, start - latest_known());
-    for (const Ended& one : known_) graph_.waits_for(one.node);
+    // The way of a launch to the device takes no time of the device: where the host runs ahead, it
+    // is over before the device is free.
+    int64_t latest = latest_known();
+    bool is_on_its_way = is_launched && launched.ns == latest && start - latest <= kLaunchNs;
+    uint32_t delay = node(Role::kDelay, graph_.names_.device, start - latest);
+    if (is_on_its_way) {
+      graph_.waits_for(launched.node);
+    } else {
+      for (const Ended& one : known_) graph_.waits_for(one.node);
+      known_.clear();
+    }
     uint32_t made = work(i, delay);
     streams_.set(stream, {made, end});
     if (rank_.device.collects[i]) collectives_.set(stream, {made, end});
@@ -246,13 +258,15 @@ class Walk {
     return std::max_element(known_.begin(), known_.end(), by_end)->ns;
   }
 
-  // What the device did itself; of a collective that other ranks have too, the part they share.
+  // What the device did itself, after the delay and what is known to come before; of a collective
+  // that other ranks have too, the part they share.
   uint32_t work(size_t i, uint32_t delay) {
     const Device& device = rank_.device;
     int64_t collective = device.collective[i];
     if (collective == kNone) {
       uint32_t made = node(device.role[i], device.spans.name[i], device.spans.duration_ns[i]);
       graph_.waits_for(delay);
+      for (const Ended& one : known_) graph_.waits_for(one.node);
       return made;
     }
     auto [found, is_new] = graph_.transfer_of.try_emplace(collective, 0);
@@ -261,6 +275,7 @@ class Walk {
           graph_.node(Role::kCollective, kNone, device.spans.name[i], device.transfer_ns[i]);
     }
     graph_.arrivals_.push_back({delay, found->second});
+    for (const Ended& one : known_) graph_.arrivals_.push_back({one.node, found->second});
     return found->second;
   }
 
