@@ -45,6 +45,7 @@ SEVERITIES = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0)
 # Networks slower by less hide behind compute, as they should.
 NETWORK_SEVERITIES = (6.0, 9.0, 12.0)
 NETWORK = ("slow_network", "slow_link", "slow_nic")
+MOST_EXCHANGE_RATIO = 0.04
 HANG_SHARE = 8
 WIDE_MOST_RANKS = 48
 WIDE_MOST_LAYERS = 4000  # of all ranks and steps
@@ -100,9 +101,14 @@ def shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:
         counters=bool(random.random() < 0.5),
         seed=seed,
     )
-    # The last gradients are exposed: little of the step, or no job would be harmless.
+    # What is exposed, the last gradients and the exchange of experts, is little of the step, or no
+    # job would be harmless.
     part = float(random.uniform(0.01, 0.03))
-    return dataclasses.replace(shape, collective_us=part * shape.device_step_us)
+    return dataclasses.replace(
+        shape,
+        collective_us=part * shape.device_step_us,
+        exchange_us=min(shape.exchange_us, MOST_EXCHANGE_RATIO * shape.gemm_us),
+    )
 
 
 def wide_shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShape:

@@ -70,3 +70,14 @@ def test_without_waiting_no_more_is_gained_than_the_idle_time_after_it() -> None
     idle = max(finding.gain_high_ratio for finding in verdict("A03", *traces).findings)
     assert 0 < found["A03"].gain_high_ratio <= idle
     assert next(iter(found)) == "A08"
+
+
+def test_a_cause_that_gains_little_explains_no_other() -> None:
+    shape = JobShape(
+        ranks=16, steps=5, pipeline=2, tensor=2, micro_batches=4, gemm_us=132, attention_us=117
+    )
+    faults = (Fault("slow_link", 10, 12.0), Fault("slow_host", 9, 1.5))
+    found = diagnose(job_of(simulate(shape, faults))).findings
+    true = 1 - step_us(simulate(shape, faults[:1])) / step_us(simulate(shape, faults))
+    assert (found[0].cause, found[0].rank) == ("straggler", 9)
+    assert found[0].gain_high_ratio == pytest.approx(true, rel=0.2)

@@ -27,7 +27,7 @@ from pilotlight.insights import (
 from pilotlight.insights.advice import in_words_of
 from pilotlight.insights.finding import Finding, Rule, Verdict
 from pilotlight.insights.job import Job
-from pilotlight.insights.pricing import priced
+from pilotlight.insights.pricing import Estimator
 from pilotlight.insights.source_line import with_lines
 from pilotlight.insights.verdicts import Diagnosis, NotChecked, shown, unexplained, worst_of_ranks
 
@@ -143,10 +143,11 @@ def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
         findings += verdict.findings
         if verdict.missing:
             not_checked.append(NotChecked(rule.identity, rule.cause, verdict.missing))
-    kept = unexplained(worst_of_ranks(findings), _explains(job, rules))
-    prices = priced(job, shown(kept))
-    more = idle.untold_idle(job, shown(prices.findings)) if job.ranks else None
+    estimator = Estimator(job)
+    # What explains what is told by gains of one kind.
+    kept = unexplained(estimator.priced(worst_of_ranks(findings)), _explains(job, rules))
+    more = idle.untold_idle(job, shown(kept)) if job.ranks else None
     if more is not None:
-        prices = priced(job, (*shown(prices.findings), more))
-    placed = in_words_of(job, with_lines(job, shown(prices.findings)))
-    return Diagnosis(placed, tuple(not_checked), prices.joint_gain_ratio, prices.note)
+        kept += estimator.priced([more])
+    placed = in_words_of(job, with_lines(job, shown(kept)))
+    return Diagnosis(placed, tuple(not_checked), *estimator.together(placed))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 
 from pilotlight import _scan
 from pilotlight.errors import FormatError
@@ -19,15 +20,6 @@ SPAN_BYTES = 200
 MAX_ERROR_RATIO = 0.05
 
 
-@dataclass(frozen=True)
-class Prices:
-    """Findings with their gains, and of them all together; None where nothing was replayed."""
-
-    findings: tuple[Finding, ...]
-    joint_gain_ratio: float | None
-    note: str
-
-
 def too_many_spans(job: Job) -> int | None:
     """How many spans and calls a job has, if they are too many to be replayed."""
     spans = sum(len(view.device) + len(view.calls) for view in job.ranks)
@@ -35,30 +27,46 @@ def too_many_spans(job: Job) -> int | None:
     return spans if spans > most else None
 
 
-def priced(job: Job, findings: Sequence[Finding]) -> Prices:
-    """The replay gives the high end; the low end keeps its part of it."""
-    chosen = [finding for finding in findings if finding.remedies]
-    if not chosen:
-        return Prices(tuple(findings), None, "")
-    if (spans := too_many_spans(job)) is not None:
-        return Prices(tuple(findings), None, f"gains by formula: {spans} spans are not replayed")
-    try:
-        graph = recorded_graph(steady_part(job))
-    except FormatError as error:
-        return Prices(tuple(findings), None, f"gains by formula: {error}")
-    whole_ns = graph.total_ns(graph.duration_ns)
-    error_ratio = abs(whole_ns / graph.measured_ns - 1)
-    if error_ratio > MAX_ERROR_RATIO:
-        text = f"gains by formula: the replay is {100 * error_ratio:.0f} % off"
-        return Prices(tuple(findings), None, text)
-    gains = [_gain(graph, finding, whole_ns) if finding.remedies else None for finding in findings]
-    together = [remedy for finding in chosen for remedy in finding.remedies]
-    joint = 1 - repaired_ns(graph, together) / whole_ns
-    rows = tuple(
-        finding if gain is None else _with_gain(finding, gain)
-        for finding, gain in zip(findings, gains, strict=True)
-    )
-    return Prices(rows, joint, f"gains by replay, which is {100 * error_ratio:.2f} % off")
+class Estimator:
+    """Prices the findings of one job; its graph is made when the first has something to replay."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    @cached_property
+    def _replay(self) -> tuple[RecordedGraph | None, str]:
+        """The graph of what represents the job, unless it tells nothing; and which it is."""
+        if (spans := too_many_spans(self._job)) is not None:
+            return None, f"gains by formula: {spans} spans are not replayed"
+        try:
+            graph = recorded_graph(steady_part(self._job))
+        except FormatError as error:
+            return None, f"gains by formula: {error}"
+        error_ratio = abs(graph.total_ns(graph.duration_ns) / graph.measured_ns - 1)
+        if error_ratio > MAX_ERROR_RATIO:
+            return None, f"gains by formula: the replay is {100 * error_ratio:.0f} % off"
+        return graph, f"gains by replay, which is {100 * error_ratio:.2f} % off"
+
+    def priced(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The replay gives the high end; the low end keeps its part of it."""
+        graph = self._replay[0] if any(finding.remedies for finding in findings) else None
+        if graph is None:
+            return list(findings)
+        whole_ns = graph.total_ns(graph.duration_ns)
+        return [
+            _with_gain(finding, _gain(graph, finding, whole_ns)) if finding.remedies else finding
+            for finding in findings
+        ]
+
+    def together(self, findings: Sequence[Finding]) -> tuple[float | None, str]:
+        """What all of them gain, None where nothing was replayed; and how gains were found."""
+        remedies = [remedy for finding in findings for remedy in finding.remedies]
+        if not remedies:
+            return None, ""
+        graph, note = self._replay
+        if graph is None:
+            return None, note
+        return 1 - repaired_ns(graph, remedies) / graph.total_ns(graph.duration_ns), note
 
 
 def _gain(graph: RecordedGraph, finding: Finding, whole_ns: float) -> float:
