@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pilotlight.errors import UsageError
-from pilotlight.insights.breakdown import Breakdown, category_times, kernel_times
+from pilotlight.insights.breakdown import Breakdown
 from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
-from pilotlight.insights.communication import (
-    clocks,
-    exposed_waits,
-    group_communication,
-    rank_communication,
-)
-from pilotlight.insights.critical_path import PathPart, critical_path
 from pilotlight.insights.finding import Finding
-from pilotlight.insights.host_time import host_operators, host_times
 from pilotlight.insights.host_windows import windows_of
-from pilotlight.insights.job import Job, job_of, steady_part
-from pilotlight.insights.launches import launches
-from pilotlight.insights.memory_use import memory_use
+from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
 from pilotlight.insights.online.steps import NOT_SENT
-from pilotlight.insights.ownership import module_times, operator_times, stack_times
-from pilotlight.insights.pricing import too_many_spans
-from pilotlight.insights.rank import RankView
-from pilotlight.insights.recorded_graph import recorded_graph
 from pilotlight.insights.sampled import NO_SAMPLES, Samples, samples_of, with_samples
+from pilotlight.insights.tables import TABLES, Table, Told
 from pilotlight.insights.verdicts import Diagnosis, shown
 from pilotlight.trace.bounded import bounded
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.reader import read_traces
-from pilotlight.trace.trace import Trace
 
-TABLES = (
-    "findings", "ranks", "steps", "kernels", "categories", "modules", "operators", "stacks",
-    "launches", "communication", "groups", "clocks", "memory", "critical_path", "hosts",
-    "host_operators", "stalls", "units", "kernel_metrics",
-)  # fmt: skip
 SHOWN_RANKS = 64
 STALL_STEPS = 3
 NO_SPANS = "no span of this in the steps"
@@ -63,36 +46,19 @@ class Analysis:
     def table(self, name: str) -> list[dict[str, Any]]:
         """Rows of a table as dictionaries with the same keys."""
         with bounded():
-            return self._table(name)
-
-    def _table(self, name: str) -> list[dict[str, Any]]:
-        if name == "findings":
-            return [_finding(finding) for finding in self.diagnosis.findings]
-        if name in ("ranks", "steps"):
-            return _breakdowns(self.job, name)
-        if name in _OF_RANKS:
-            return [
-                {"rank": view.rank, **dataclasses.asdict(row)}
-                for view in self.job.ranks
-                for row in _OF_RANKS[name](view)
-            ]
-        if name in _OF_TRACES:
-            return [dataclasses.asdict(row) for row in _OF_TRACES[name](self.job.traces)]
-        if name in _OF_JOB:
-            return [dataclasses.asdict(row) for row in _OF_JOB[name](self.job)]
-        if name in _OF_SAMPLES:
-            return [dataclasses.asdict(row) for row in _OF_SAMPLES[name](self.samples)]
-        raise UsageError(f"no table {name!r}: one of {', '.join(TABLES)}")
+            return _known(name).rows(Told(self.job, self.diagnosis.findings, self.samples))
 
     def frame(self, name: str) -> Any:
-        """The table as a data frame of polars, or of pandas where that is what is installed."""
-        rows = self.table(name)
-        for library in ("polars", "pandas"):
-            try:
-                module = __import__(library)
-            except ImportError:
-                continue
-            return module.DataFrame(rows)
+        """The table as a data frame of polars, or of pandas where that is what is installed. One
+        without rows has its columns."""
+        rows, columns = self.table(name), list(_known(name).columns)
+        with contextlib.suppress(ImportError):
+            polars: Any = import_module("polars")
+            if not rows:
+                return polars.DataFrame(schema=columns)
+            return polars.DataFrame(rows, infer_schema_length=None)
+        with contextlib.suppress(ImportError):
+            return import_module("pandas").DataFrame(rows, columns=columns)
         raise UsageError("data frames need polars or pandas: pip install polars")
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,8 +93,9 @@ class Analysis:
 
     def __repr__(self) -> str:
         """A line a finding: shells and notebooks print it, and traces are large."""
-        ranks = len(self.job.ranks)
-        lines = [f"Analysis of {len(self.job.traces)} traces, {ranks} ranks with device activity"]
+        traces, ranks = (len(each) for each in (self.job.traces, self.job.ranks))
+        lines = [f"Analysis of {_plural(traces, 'trace')}, {_plural(ranks, 'rank')} with device"
+                 " activity"]  # fmt: skip
         for finding in self.diagnosis.findings:
             rank = "" if finding.rank is None else f" (rank {finding.rank})"
             lines.append(f"  {finding.rule} {finding.title}{rank}: {_gain(finding)} of the step")
@@ -144,9 +111,9 @@ class Analysis:
         for finding in self.diagnosis.findings:
             evidence = "".join(f"<li>{html.escape(text)}</li>" for text in finding.evidence)
             parts.append(
-                f"<h3>{html.escape(finding.title)}</h3><p>rank {finding.rank}, gain"
-                f" {_gain(finding)} of the"
-                f" step, confidence {finding.confidence}</p><ul>{evidence}</ul>"
+                f"<h3>{html.escape(finding.title)}</h3>"
+                f"<p>{html.escape(finding.where)}: gain {_gain(finding)} of the step,"
+                f" {finding.confidence} confidence</p><ul>{evidence}</ul>"
                 f"<p>Do: {html.escape(finding.fix)}</p>"
             )
         if not self.diagnosis.findings:
@@ -155,7 +122,7 @@ class Analysis:
             joint = f"{100 * self.diagnosis.joint_gain_ratio:.1f} %"
             parts.append(f"<p>All together gain {joint}: single gains do not add up.</p>")
         parts += [f"<p>{html.escape(str(p))}</p>" for p in self.problems[:SHOWN_PROBLEMS]]
-        parts.append(_html_table([_flat(view.whole) for view in self.job.ranks[:SHOWN_RANKS]]))
+        parts.append(_html_table(_flat([view.whole for view in self.job.ranks[:SHOWN_RANKS]])))
         if len(self.job.ranks) > SHOWN_RANKS:
             parts.append(f"<p>and {len(self.job.ranks) - SHOWN_RANKS} ranks more</p>")
         missing = "".join(
@@ -190,48 +157,14 @@ def analyze(
     return Analysis(job, diagnosis, found.problems, samples)
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    """What the replay was asked is no part of the answer."""
-    row = dataclasses.asdict(finding)
-    del row["remedies"]
-    return row
+def _known(name: str) -> Table:
+    if name not in TABLES:
+        raise UsageError(f"no table {name!r}: one of {', '.join(TABLES)}")
+    return TABLES[name]
 
 
 def _gain(finding: Finding) -> str:
     return f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
-
-
-def _critical_path(job: Job) -> list[PathPart]:
-    """Of what represents the job, as the gains are; empty for jobs too large to replay."""
-    if not job.ranks or too_many_spans(job) is not None:
-        return []
-    return critical_path(recorded_graph(steady_part(job)))
-
-
-_OF_RANKS: dict[str, Callable[[RankView], Sequence[Any]]] = {
-    "kernels": lambda view: kernel_times(view.trace),
-    "categories": lambda view: category_times(view.trace),
-    "modules": module_times,
-    "operators": operator_times,
-    "stacks": stack_times,
-    "launches": lambda view: [launches(view)],
-    "memory": memory_use,
-}
-_OF_JOB: dict[str, Callable[[Job], Sequence[Any]]] = {
-    "communication": rank_communication,
-    "groups": group_communication,
-    "clocks": clocks,
-    "critical_path": _critical_path,
-}
-_OF_SAMPLES: dict[str, Callable[[Samples], Sequence[Any]]] = {
-    "stalls": lambda samples: samples.stalls,
-    "units": lambda samples: samples.units,
-    "kernel_metrics": lambda samples: samples.kernels,
-}
-_OF_TRACES: dict[str, Callable[[Sequence[Trace]], Sequence[Any]]] = {
-    "hosts": host_times,
-    "host_operators": host_operators,
-}
 
 
 def _with_host(found: Diagnosis, of_host: Diagnosis) -> Diagnosis:
@@ -253,33 +186,29 @@ def _with_host(found: Diagnosis, of_host: Diagnosis) -> Diagnosis:
     )
 
 
-def _breakdowns(job: Job, of: str) -> list[dict[str, Any]]:
-    found = []
-    for column, view in enumerate(job.ranks):
-        rows = view.steps if of == "steps" else (view.whole,)
-        for row, waited_ns in zip(rows, exposed_waits(job, column, of), strict=True):
-            found.append(
-                {
-                    **dataclasses.asdict(row),
-                    "exposed_communication_waiting_ns": waited_ns,
-                    "overlap_ratio": row.overlap_ratio,
-                }
-            )
-    return found
+def _flat(rows: Sequence[Breakdown]) -> list[dict[str, str]]:
+    """Ranks for people, with the causes of idle time that one of them has."""
+    causes = {cause for row in rows for cause, ns in row.idle_by_cause_ns.items() if ns}
+    return [
+        {
+            "rank": str(row.rank),
+            "window ms": f"{row.window_ns / 1e6:.2f}",
+            "compute": _percent(row.compute_ns, row.window_ns),
+            "exposed communication": _percent(row.exposed_communication_ns, row.window_ns),
+            "exposed copies": _percent(row.exposed_copy_ns, row.window_ns),
+            "idle": _percent(row.idle_ns, row.window_ns),
+            **{
+                f"idle: {cause}": _percent(ns, row.window_ns)
+                for cause, ns in row.idle_by_cause_ns.items()
+                if cause in causes
+            },
+        }
+        for row in rows
+    ]
 
 
-def _flat(row: Breakdown) -> dict[str, str]:
-    cells = {
-        "rank": str(row.rank),
-        "window ms": f"{row.window_ns / 1e6:.2f}",
-        "compute": _percent(row.compute_ns, row.window_ns),
-        "exposed communication": _percent(row.exposed_communication_ns, row.window_ns),
-        "exposed copies": _percent(row.exposed_copy_ns, row.window_ns),
-        "idle": _percent(row.idle_ns, row.window_ns),
-    }
-    for cause, value in row.idle_by_cause_ns.items():
-        cells[cause] = _percent(value, row.window_ns)
-    return cells
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -43,7 +43,7 @@ def print_findings(found: Analysis, console: Console) -> None:
 def _lines(finding: Finding, begins_ns: dict[int, int]) -> Iterator[tuple[str, str]]:
     gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
     yield "gain", f"{gain} of the step ({finding.confidence} confidence)"
-    yield "where", f"rank {finding.rank}, {finding.place}"
+    yield "where", finding.where
     for text in finding.evidence:
         yield "evidence", text
     for span in finding.spans[:SHOWN_SPANS]:

@@ -67,6 +67,12 @@ class Finding:
     def gain_ratio(self) -> float:
         return (self.gain_low_ratio + self.gain_high_ratio) / 2
 
+    @property
+    def where(self) -> str:
+        """The rank, if it is one's, and the place."""
+        of_rank = "" if self.rank is None else f"rank {self.rank}"
+        return ", ".join(dict.fromkeys(filter(None, (of_rank, self.place))))
+
 
 @dataclass(frozen=True)
 class Verdict:
