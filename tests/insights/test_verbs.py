@@ -207,3 +207,21 @@ def test_convert_does_not_make_a_folder_of_a_name_of_another_format(
     assert not (tmp_path / name).exists()
     assert run(Convert(), job_folder, tmp_path / name, "--to", "perfetto") == 0
     assert (tmp_path / name).is_file()
+
+
+def test_a_cause_of_all_ranks_is_said_to_be_one(
+    job_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(Analyze(), job_folder, "--json") == 0
+    loader = json.loads(capsys.readouterr().out)["findings"][0]
+    assert "3 other ranks have it too" in loader["evidence"]
+
+
+def test_hang_says_that_no_file_is_a_dump(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rank0.json").write_text('{"traceEvents": []}')
+    assert run(Hang(), tmp_path) == 2
+    out, err = capsys.readouterr()
+    assert out == "No dump could be read.\n"
+    assert "rank0.json: not a flight-recorder dump: it has no 'entries'" in err

@@ -59,6 +59,9 @@ class Hang:
 
 def _print(dumps: int, report: HangReport) -> None:
     console = terminal.console()
+    if not dumps:
+        console.print("No dump could be read.")
+        return
     console.print(one_line(f"{dumps} dumps: {report.conclusion}"))
     for culprit in report.culprits:
         console.print(f"\nrank {culprit.rank}: {one_line(culprit.cause)}", style="bold")

@@ -15,6 +15,7 @@ from pilotlight.insights.finding import (
 from pilotlight.insights.idle_time import Idle, loader_waits
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.verdicts import on_others
 from pilotlight.model.hardware import find_gpu
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import Int64, Kind, UInt32
@@ -39,6 +40,8 @@ def loader_bound(job: Job) -> Verdict:
     view, ratio = job.worst_idle(Idle.LOADER.value)
     if ratio <= LOADER_RATIO:
         return Verdict()
+    mine = view.idle_ratio(Idle.LOADER.value)
+    others = [v.idle_ratio(Idle.LOADER.value) for v in job.ranks if v is not view]
     per_step = [row.idle_by_cause_ns[Idle.LOADER.value] for row in view.steady]
     finding = Finding(
         rule="A08",
@@ -48,8 +51,8 @@ def loader_bound(job: Job) -> Verdict:
         place="data loader",
         evidence=(
             f"the device idles while the loader works: {percent(ratio)} of the step",
-            f"{milliseconds(min(per_step))} to {milliseconds(max(per_step))} in steps of"
-            f" {milliseconds(view.step_ns)}",
+            _span_of(per_step, view.step_ns),
+            *on_others(sum(ratio >= mine / 2 for ratio in others)),
         ),
         fix="more loader workers, prefetch_factor, persistent_workers, pin_memory",
         gain_low_ratio=ratio * (1 - CONTENTION_RATIO),
@@ -59,6 +62,13 @@ def loader_bound(job: Job) -> Verdict:
         remedies=(Remedy(parts=("loader",)),),
     )
     return Verdict((finding,))
+
+
+def _span_of(per_step_ns: list[int], step_ns: float) -> str:
+    least, most = (milliseconds(ns) for ns in (min(per_step_ns), max(per_step_ns)))
+    if least == most:
+        return f"{most} of {milliseconds(step_ns)}"
+    return f"{least} to {most} in steps of {milliseconds(step_ns)}"
 
 
 def exposed_copies(job: Job) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pilotlight.insights.finding import SHOWN_FROM_RATIO, Finding
 
@@ -39,13 +39,24 @@ class Diagnosis:
 
 def worst_of_ranks(findings: Iterable[Finding]) -> list[Finding]:
     """One finding for each rule and cause: what several ranks have alike is one cause."""
-    worst: dict[tuple[str, str], Finding] = {}
+    alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        key = finding.rule, finding.cause
-        known = worst.get(key)
-        if known is None or finding.gain_ratio > known.gain_ratio:
-            worst[key] = finding
-    return list(worst.values())
+        alike.setdefault((finding.rule, finding.cause), []).append(finding)
+    return [_worst(rows) for rows in alike.values()]
+
+
+def _worst(findings: list[Finding]) -> Finding:
+    worst = max(findings, key=lambda finding: finding.gain_ratio)
+    enough = worst.gain_high_ratio / 2
+    others = sum(row.rank != worst.rank and row.gain_high_ratio >= enough for row in findings)
+    return replace(worst, evidence=(*worst.evidence, *on_others(others)))
+
+
+def on_others(count: int) -> tuple[str, ...]:
+    """That other ranks have at least half of it: then it is not the fault of the one named."""
+    if not count:
+        return ()
+    return (f"{count} other ranks have it too" if count > 1 else "1 other rank has it too",)
 
 
 def unexplained(findings: list[Finding], explains: Mapping[str, tuple[str, ...]]) -> list[Finding]:

@@ -107,8 +107,10 @@ def read_dump(path: Path, rank: int) -> Dump:
     value = _json(content, path) if content[:1] == b"{" else load_plain(content, str(path))
     try:
         return _dump(value, str(path), rank)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"{path}: not a flight-recorder dump ({error!r})") from None
+    except KeyError as error:
+        raise FormatError(f"{path}: not a flight-recorder dump: it has no {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path}: not a flight-recorder dump ({error})") from None
 
 
 def load_plain(content: bytes, source: str) -> Any:
