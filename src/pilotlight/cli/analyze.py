@@ -225,19 +225,20 @@ def _print_kinds(found: Analysis, console: Console) -> None:
 
 def _print_breakdown(found: Analysis, console: Console) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     heads = (
         "rank",
         "window",
         "compute",
-        "exposed comm",
-        "exposed copies",
+        "exposed\ncomm",
+        "exposed\ncopies",
         "idle",
         "idle because of",
     )
     for head in heads:
-        table.add_column(head, justify="left" if head == heads[-1] else "right")
+        table.add_column(Text(head), justify="left" if head == heads[-1] else "right")
     for view in found.job.ranks[:SHOWN_RANKS]:
         row = view.whole
         window_ns = row.window_ns or 1
