@@ -1,6 +1,7 @@
 // native/scan/table.cpp
 #include "scan/table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -11,9 +12,20 @@ namespace pilotlight::scan {
 namespace {
 
 // Members of `args` with a column or a use of their own, by their number in the keys.
-enum Own { kCorrelation, kBytes, kName, kLabels, kAllocated, kReserved, kDevice, kOwnCount };
-constexpr const char* kOwnKeys[kOwnCount] = {
-    "correlation", "bytes", "name", "labels", "Total Allocated", "Total Reserved", "Device Id"};
+enum Own {
+  kCorrelation,
+  kExternal,
+  kBytes,
+  kName,
+  kLabels,
+  kAllocated,
+  kReserved,
+  kDevice,
+  kOwnCount
+};
+constexpr const char* kOwnKeys[kOwnCount] = {"correlation",    "External id", "bytes",
+                                             "name",           "labels",      "Total Allocated",
+                                             "Total Reserved", "Device Id"};
 
 constexpr int64_t kNotSaid = -1;
 constexpr const char* kUnusedPhases = "benISTpFPNODRcvVa()";
@@ -116,6 +128,8 @@ void Table::close() {
     }
   }
   open_.clear();
+  size_t known = std::min(external_row_.size(), external_.size());
+  for (size_t i = 0; i < known; i++) spans.correlation[external_row_[i]] = external_[i];
 }
 
 const char* Table::time(const Value& value, int64_t* time_ns) {
@@ -139,6 +153,7 @@ const char* Table::add_span(const Event& event, uint64_t place) {
   if ((with_bytes_ >> kind & 1) != 0) number(event, kBytes, &bytes);
   bool used = push(start_ns, duration_ns, kind, name_of(event.name), lane_of(event), correlation,
                    bytes, place);
+  if (used && (with_correlation_ >> kind & 1) != 0) push_external(event, correlation);
   if (used && event.present >> first_argument_ != 0) {
     push_arguments(event, static_cast<uint32_t>(spans.start_ns.size() - 1));
   }
@@ -285,6 +300,22 @@ uint32_t Table::lane_of(const Event& event) {
 
 void Table::number(const Event& event, int key, int64_t* value) const {
   if (event.has(key) && !read_integer(event.argument(key), value)) *value = kNotSaid;
+}
+
+// Of the span that was pushed last.
+void Table::push_external(const Event& event, int64_t correlation) {
+  if (has_correlation_) return;
+  if (correlation != kNotSaid) {
+    has_correlation_ = true;
+    external_row_ = {};
+    external_ = {};
+    return;
+  }
+  int64_t external = kNotSaid;
+  number(event, kExternal, &external);
+  if (external < 0) return;
+  uint32_t row = static_cast<uint32_t>(spans.start_ns.size() - 1);
+  check(external_row_.push(row) && external_.push(external));
 }
 
 bool Table::push(int64_t start_ns, int64_t duration_ns, uint8_t kind, uint32_t name, uint32_t lane,

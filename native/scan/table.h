@@ -122,6 +122,7 @@ class Table {
   uint32_t name_of(const Value& name);
   uint32_t lane_of(const Event& event);
   void number(const Event& event, int key, int64_t* value) const;
+  void push_external(const Event& event, int64_t correlation);
   bool push(int64_t start_ns, int64_t duration_ns, uint8_t kind, uint32_t name, uint32_t lane,
             int64_t correlation, int64_t bytes, uint64_t place);
   void push_counter(int64_t time_ns, std::string_view name, double value, uint64_t place);
@@ -135,6 +136,11 @@ class Table {
   bool unit_known_ = false;
   Unit unit_ = Unit::kMicroseconds;
   bool full_ = false;
+  // Files of old ROCm builds tie calls to kernels by "External id" alone; where there are
+  // correlations it is the number of an operator.
+  bool has_correlation_ = false;
+  Column<uint32_t> external_row_;
+  Column<int64_t> external_;
   std::unordered_map<uint32_t, std::vector<Open>> open_;
   std::string last_process_, last_thread_, scratch_, other_scratch_;
   uint32_t last_lane_ = kNoText;

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pilotlight.errors import FormatError
 from pilotlight.trace import span_table
 from pilotlight.trace.kineto import read_kineto
-from pilotlight.trace.trace import Kind, Trace
+from pilotlight.trace.trace import NONE, Kind, Trace
 from pilotlight.trace.trace_file import read_file
 
 
@@ -154,3 +154,23 @@ def test_work_of_mtia_is_device_work() -> None:
     ]
     trace = read_kineto(iter([json.dumps(events).encode()]), "a.json")
     assert trace.spans.kind.tolist() == [kind for _, _, kind in names]
+
+
+def test_calls_and_kernels_are_tied_by_their_external_id_where_nothing_else_ties_them() -> None:
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 20, "pid": 1, "tid": 1,
+         "args": {"External id": 513}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "hipModuleLaunchKernel", "ts": 2, "dur": 5,
+         "pid": 1, "tid": 1, "args": {"External id": 25}},
+        {"ph": "X", "cat": "kernel", "name": "Cijk", "ts": 12, "dur": 50, "pid": 2, "tid": 0,
+         "args": {"External id": 25}},
+    ]  # fmt: skip
+
+    def correlations() -> list[int]:
+        text = json.dumps({"traceEvents": events}).encode()
+        return read_kineto(iter([text]), "a.json").spans.correlation.tolist()
+
+    assert correlations() == [NONE, 25, 25]
+    # Elsewhere it is the number of an operator, and ties nothing.
+    events.append({**events[1], "args": {"External id": 513, "correlation": 7}})
+    assert correlations() == [NONE, NONE, NONE, 7]
