@@ -174,3 +174,14 @@ def test_calls_and_kernels_are_tied_by_their_external_id_where_nothing_else_ties
     # Elsewhere it is the number of an operator, and ties nothing.
     events.append({**events[1], "args": {"External id": 513, "correlation": 7}})
     assert correlations() == [NONE, NONE, NONE, 7]
+
+
+@pytest.mark.parametrize(
+    ("units", "size", "name"),
+    [(304, 206141652992, "AMD Instinct MI300X"), (80, 206141652992, ""), (304, "much", "")],
+)
+def test_a_device_without_a_name_is_known_by_what_it_is(units: int, size: Any, name: str) -> None:
+    device = {"name": "", "computeMajor": 9, "computeMinor": 4, "numSms": units}
+    event = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "pid": 0, "tid": 1}
+    document = {"deviceProperties": [{**device, "totalGlobalMem": size}], "traceEvents": [event]}
+    assert read_kineto(iter([json.dumps(document).encode()]), "a.json").devices == (name,)

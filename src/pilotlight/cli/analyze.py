@@ -214,10 +214,14 @@ def _print_lines(found: Analysis, console: Console) -> None:
 
 def _print_kinds(found: Analysis, console: Console) -> None:
     """Exposed communication of all ranks by kind, where there are several."""
+    from pilotlight.insights.kernel import ANY_COMMUNICATION
+
     totals: Counter[str] = Counter()
     for view in found.job.ranks:
         totals.update(view.whole.exposed_communication_by_kind_ns)
     windows_ns = sum(view.whole.window_ns for view in found.job.ranks) or 1
+    if ANY_COMMUNICATION in totals:
+        totals["kind not told"] = totals.pop(ANY_COMMUNICATION)
     shares = [f"{kind} {100 * ns / windows_ns:.1f} %" for kind, ns in totals.most_common() if ns]
     if len(shares) > 1:
         console.print(f"exposed communication: {', '.join(shares)}", highlight=False)

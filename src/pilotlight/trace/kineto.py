@@ -61,6 +61,13 @@ _KINDS_BY_NAME = {
 _UNUSED_FLOWS = ["ac2g", "async", "async_gpu", "async_cpu_to_gpu"]
 
 
+# By architecture, compute units and GiB of memory.
+_UNNAMED: dict[tuple[Any, ...], str] = {
+    (9, 4, 304, 192): "AMD Instinct MI300X",
+    (9, 4, 304, 256): "AMD Instinct MI325X",
+}
+
+
 def read_kineto(blocks: Iterator[bytes], source: str) -> Trace:
     """The trace of one file; raises FormatError if there is nothing to use in it."""
     scanner = _scan.Scanner(
@@ -201,4 +208,14 @@ def _rank(info: dict[str, Any], source: str) -> int:
 def _devices(properties: Any) -> tuple[str, ...]:
     if not isinstance(properties, list):
         return ()
-    return tuple(str(p.get("name", "")) for p in properties[:1024] if isinstance(p, dict))
+    return tuple(_device(p) for p in properties[:1024] if isinstance(p, dict))
+
+
+def _device(properties: dict[str, Any]) -> str:
+    """Some builds of ROCm leave the name empty; what they say of the device can be enough."""
+    name = properties.get("name", "")
+    told = tuple(properties.get(key) for key in ("computeMajor", "computeMinor", "numSms"))
+    size = properties.get("totalGlobalMem")
+    if name or not isinstance(size, int):
+        return str(name)
+    return _UNNAMED.get((*told, round(size / 2**30)), "")
