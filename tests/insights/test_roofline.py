@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pilotlight.cli.main import main
 from pilotlight.insights.job import job_of
 from pilotlight.insights.roofline import CACHED, COMPUTE, LATENCY, LAUNCH, WRONG, Roofline, roofline
 from pilotlight.model.hardware import gpus
@@ -89,3 +90,18 @@ def test_the_real_products_lie_under_the_roof(shared_data: Path, name: str, gpu:
     assert 0.5 < longest.roofline_ratio < 1.0
     assert not [row for row in result.rows if row.limit == WRONG]
     assert 0.05 < result.mfu_ratio < 0.5
+
+
+@pytest.mark.parametrize(
+    ("other_us", "told"), [(100.0, "MFU "), (90_000.0, "MFU not known, only ")]
+)
+def test_the_share_of_the_peak_is_told_where_most_of_the_work_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other_us: float, told: str
+) -> None:
+    path = write(tmp_path / "a.json", 2000)
+    found = json.loads(path.read_text())
+    other = {"ph": "X", "cat": "kernel", "name": "zzz", "pid": 0, "tid": 7, "ts": 3000}
+    found["traceEvents"].append({**other, "dur": other_us, "args": {"correlation": 2}})
+    path.write_text(json.dumps(found))
+    assert main(["roofline", str(path), "--gpu", H100]) == 0
+    assert f"{H100}: {told}" in capsys.readouterr().out

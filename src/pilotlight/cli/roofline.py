@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from pilotlight.insights.measured import MeasuredKernels
     from pilotlight.insights.product import Product
     from pilotlight.insights.rank import RankView
+    from pilotlight.insights.roofline import Roofline as Result
 
 SHOWN_ROWS = 20
+KNOWN_WORK_RATIO = 0.5
 _KNOWN = {"high": "", "measured": "measured by ncu", "low": "a guess from its name and grid"}
 
 
@@ -113,12 +115,9 @@ class Roofline:
             raise FormatError(f"{path}: no operations or bytes in it: ncu --metrics {metrics}")
         return measured
 
-    def _print(self, result: object) -> None:
+    def _print(self, result: Result) -> None:
         from rich.table import Table
 
-        from pilotlight.insights.roofline import Roofline as Result
-
-        assert isinstance(result, Result)
         console = terminal.console(file_columns=160)
         table = Table(box=None, pad_edge=False)
         for head in ("operator, shapes", "count", "time", "achieved", "limit"):
@@ -139,13 +138,7 @@ class Roofline:
         self._print_products(result.products, console)
         console.print(
             f"\nachieved: of what a {result.gpu} can in practice, by compute or by memory.\n"
-            f"{result.gpu}: MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak;"
-            f" {100 * result.covered_ratio:.0f} % of the kernel time has a cost model"
-            + (
-                f", {100 * result.measured_ratio:.0f} % is measured"
-                if result.measured_ratio
-                else ""
-            )
+            f"{result.gpu}: {_mfu(result)}"
         )
 
     def _print_products(self, products: Sequence[Product], console: Console) -> None:
@@ -170,6 +163,15 @@ class Roofline:
             )
         console.print()
         console.print(table)
+
+
+def _mfu(result: Result) -> str:
+    """Of work that is not known nothing can be said."""
+    covered = f"{100 * result.covered_ratio:.0f} % of the kernel time has a cost model"
+    if result.covered_ratio < KNOWN_WORK_RATIO:
+        return f"MFU not known, only {covered}: record with record_shapes=True"
+    measured = f", {100 * result.measured_ratio:.0f} % is measured" if result.measured_ratio else ""
+    return f"MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak; {covered}{measured}"
 
 
 def _chosen(job: Job, rank: int | None, path: Path) -> RankView:
