@@ -166,3 +166,28 @@ def test_the_way_of_a_launch_to_the_device_is_hidden_where_the_host_runs_ahead()
     assert graph.total_ns(graph.duration_ns) == 84_000
     host = (graph.role == Role.HOST) | (graph.role == Role.CALL)
     assert graph.total_ns(np.where(host, 0.0, graph.duration_ns)) == 6_000 + 4 * 10_000
+
+
+def test_a_thread_that_waits_for_another_that_launches_goes_on_with_it() -> None:
+    """The backward pass of 20 kernels is launched by a thread of its own, whose last call blocks;
+    the main thread, which launched the forward pass, goes on 15 later."""
+    events = []
+    for i in range(20):
+        events += [
+            span("cuda_runtime", "cudaLaunchKernel", 10 * i, 10 * i + 5, i + 1),
+            {**span("cuda_runtime", "cudaLaunchKernel", 210 + 10 * i, 215 + 10 * i, i + 31),
+             "tid": 10},
+        ]  # fmt: skip
+        events += [
+            span("kernel", "k", 10 + 100 * j, 110 + 100 * j, correlation)
+            for j, correlation in ((i, i + 1), (20 + i, i + 31))
+        ]
+    events += [
+        {**span("cuda_runtime", "cudaStreamSynchronize", 405, 4010), "tid": 10},
+        span("cuda_runtime", "cudaLaunchKernel", 4025, 4030, 99),
+        span("kernel", "k", 4035, 4135, 99),
+    ]
+    graph = recorded_graph(job_with(events))
+    assert graph.total_ns(graph.duration_ns) == 4_135_000
+    # 10 + 40 * 50, then 15 of the main thread, 5 of its call, 5 until it is there, and 50.
+    assert with_faster_kernels_ns(graph, 0.5) == 2_010_000 + 75_000

@@ -144,8 +144,8 @@ def diagnose(job: Job, rules: Sequence[Rule] = RULES) -> Diagnosis:
         if verdict.missing:
             not_checked.append(NotChecked(rule.identity, rule.cause, verdict.missing))
     estimator = Estimator(job)
-    # What explains what is told by gains of one kind.
-    kept = unexplained(estimator.priced(worst_of_ranks(findings)), _explains(job, rules))
+    found = worst_of_ranks(findings)
+    kept = unexplained(found, _explains(job, rules), estimator.priced(found))
     more = idle.untold_idle(job, shown(kept)) if job.ranks else None
     if more is not None:
         kept += estimator.priced([more])

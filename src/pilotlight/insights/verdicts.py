@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from pilotlight.insights.finding import SHOWN_FROM_RATIO, Finding
 
+# What these lose is seen in the trace, and what causes it need not gain as much when it is gone.
+SYMPTOMS = frozenset({"A25"})
 # Rules whose findings are about one rank only.
 BLAMES_A_RANK = frozenset({"A05", "A22", "A23", "A26", "A30"})
 
@@ -59,16 +61,24 @@ def on_others(count: int) -> tuple[str, ...]:
     return (f"{count} other ranks have it too" if count > 1 else "1 other rank has it too",)
 
 
-def unexplained(findings: list[Finding], explains: Mapping[str, tuple[str, ...]]) -> list[Finding]:
-    """Without those that another finding explains."""
-    return [
-        finding
-        for finding in findings
-        if not any(
-            finding.rule in explains.get(other.rule, ()) and _is_enough(other, finding)
-            for other in findings
+def unexplained(
+    findings: list[Finding],
+    explains: Mapping[str, tuple[str, ...]],
+    priced: list[Finding] | None = None,
+) -> list[Finding]:
+    """Without those that another finding explains: by what each rule saw, and, where gains were
+    replayed, also by those. `priced` are the same findings with such gains."""
+    replayed = findings if priced is None else priced
+
+    def is_explained(i: int) -> bool:
+        return any(
+            findings[i].rule in explains.get(other.rule, ())
+            and _is_enough(other, findings[i])
+            and (findings[i].rule in SYMPTOMS or _is_enough(replayed[j], replayed[i]))
+            for j, other in enumerate(findings)
         )
-    ]
+
+    return [finding for i, finding in enumerate(replayed) if not is_explained(i)]
 
 
 def _is_enough(other: Finding, finding: Finding) -> bool:
