@@ -21,6 +21,12 @@ constexpr int64_t kLaunchNs = 50'000;
 // done.
 constexpr size_t kFullQueue = 1000;
 
+// A thread waited for another that launched so often meanwhile, if it goes on within this time or
+// this part of its wait after the other's last call.
+constexpr int64_t kThreadGapNs = 100'000;
+constexpr int64_t kThreadGapParts = 10;
+constexpr int64_t kThreadLaunches = 10;
+
 struct Ended {
   uint32_t node;
   int64_t ns;
@@ -157,15 +163,38 @@ class Walk {
   uint32_t arrive(uint32_t thread, int64_t start_ns) {
     const Ended* before = threads_.find(thread);
     int64_t since = before == nullptr ? rank_.begin_ns : before->ns;
+    const Ended* other = handed_over(thread, since, start_ns);
+    if (other != nullptr) since = other->ns;
     uint32_t made = node(Role::kHost, graph_.names_.host, start_ns - since);
     if (before != nullptr) graph_.waits_for(before->node);
+    if (other != nullptr) graph_.waits_for(other->node);
     host_times_.push_back({made, since, std::max(since, start_ns)});
     return made;
+  }
+
+  // The last call of another thread, if this one waited for it: that one launched meanwhile, and
+  // this goes on when it ends. So does the backward pass after the forward, and the optimizer after
+  // both.
+  const Ended* handed_over(uint32_t thread, int64_t since_ns, int64_t start_ns) const {
+    if (start_ns - since_ns < kThreadGapNs) return nullptr;
+    int64_t latest = start_ns - std::max(kThreadGapNs, (start_ns - since_ns) / kThreadGapParts);
+    const Ended* found = nullptr;
+    for (const Lasts& other : threads_.all()) {
+      const Ended* done = other.lane == thread ? nullptr : other.ended_by(start_ns);
+      if (done == nullptr || done->ns < std::max(latest, since_ns)) continue;
+      auto calls = launches_.find(other.lane);
+      if (calls == launches_.end()) continue;
+      auto first = std::lower_bound(calls->second.begin(), calls->second.end(), since_ns);
+      if (calls->second.end() - first < kThreadLaunches) continue;
+      if (found == nullptr || done->ns > found->ns) found = done;
+    }
+    return found;
   }
 
   void call(size_t i) {
     const Columns& calls = rank_.calls;
     uint32_t arrival = arrive(calls.lane[i], calls.start_ns[i]);
+    launches_[calls.lane[i]].push_back(calls.start_ns[i]);
     launched_[i].arrival = arrival;
     if (held_[i] != Hold::kNone) {
       threads_.set(calls.lane[i], {arrival, calls.start_ns[i]});
@@ -284,6 +313,7 @@ class Walk {
   std::vector<Launched> launched_;
   std::vector<Hold> held_;
   LastOf threads_, streams_, collectives_;
+  std::unordered_map<uint32_t, std::vector<int64_t>> launches_;  // of each thread, in order
   std::vector<Ended> known_;
   std::vector<HostTime> host_times_;
 };
