@@ -51,6 +51,13 @@ def test_the_rank_with_the_hot_expert_is_found() -> None:
     assert first(*traces) == ("moe_imbalance", 3)
 
 
+@pytest.mark.parametrize("kind", ["throttle", "slow_gpu"])
+def test_a_slow_device_is_no_matter_of_its_experts(kind: str) -> None:
+    traces = simulated(kind, 3, 2.0, ranks=8, experts=8, exchange_us=4.0)
+    assert is_silent("A30", *traces)
+    assert first(*traces) == ("slow_gpu", 3)
+
+
 def test_equal_experts_are_balanced() -> None:
     assert is_silent("A30", *simulated(ranks=8, experts=4))
     assert "experts" in verdict("A30", *simulated()).missing

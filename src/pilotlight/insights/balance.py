@@ -148,6 +148,10 @@ def expert_imbalance(job: Job) -> Verdict:
         ratio = float(times[worst] - times.mean()) / view.steady_ns
         if ratio < EXPERT_RATIO or excess < 2 * spread:
             continue
+        # More tokens make only the experts longer: a rank that is slow elsewhere too is slow.
+        rest = np.array([_compute_ns(job.ranks[column]) for column in columns]) - times
+        if rest[worst] / max(1.0, np.delete(rest, worst).mean()) - 1 > excess / 2:
+            continue
         found = Finding(
             rule="A30",
             cause="moe_imbalance",
@@ -174,6 +178,10 @@ def expert_imbalance(job: Job) -> Verdict:
         if best is None or found.gain_high_ratio > best.gain_high_ratio:
             best = found
     return Verdict((best,) if best else ())
+
+
+def _compute_ns(view: RankView) -> int:
+    return sum(row.compute_ns for row in view.steady)
 
 
 def _lost_ratio(job: Job, compute: Float64, relative: Float64) -> float:
