@@ -26,6 +26,7 @@ constexpr size_t kFullQueue = 1000;
 constexpr int64_t kThreadGapNs = 100'000;
 constexpr int64_t kThreadGapParts = 10;
 constexpr int64_t kThreadLaunches = 10;
+constexpr size_t kMostThreads = 256;  // of more it is not asked: each is compared with all others
 
 struct Ended {
   uint32_t node;
@@ -176,7 +177,7 @@ class Walk {
   // this goes on when it ends. So does the backward pass after the forward, and the optimizer after
   // both.
   const Ended* handed_over(uint32_t thread, int64_t since_ns, int64_t start_ns) const {
-    if (start_ns - since_ns < kThreadGapNs) return nullptr;
+    if (start_ns - since_ns < kThreadGapNs || threads_.all().size() > kMostThreads) return nullptr;
     int64_t latest = start_ns - std::max(kThreadGapNs, (start_ns - since_ns) / kThreadGapParts);
     const Ended* found = nullptr;
     for (const Lasts& other : threads_.all()) {
