@@ -17,7 +17,9 @@ from starlette.testclient import TestClient
 
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
+from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, agents_of
 from pilotlight.store import queries
+from pilotlight.store.batch import Clock, decode
 from pilotlight.store.queries import Reader
 from pilotlight.web.jobs import Pace, headline
 from pilotlight.web.questions import QUESTIONS
@@ -144,6 +146,31 @@ def test_half_against_half_is_more_than_noise(client: TestClient) -> None:
     assert found["is_noise"] is False
     parts = {part["what"]: part for part in found["parts"]}
     assert parts["loader"]["after_ns"] > 5 * parts["loader"]["before_ns"]
+
+
+def test_kernels_are_compared_by_the_steps_of_their_own_windows(
+    client: TestClient, collector: Collector
+) -> None:
+    """Sums of five minutes reach beyond a stretch: divided by the steps in it alone, kernels that
+    do not change would seem to."""
+    steady = FleetJob("steady", ranks_per_node=1, first_node=30, step_ns=2_000_000_000)
+    begin_ns = (time.time_ns() // 300_000_000_000 - 6) * 300_000_000_000 + 140_000_000_000
+    for agent in agents_of(steady, begin_ns):
+        for at_ns in range(begin_ns, begin_ns + 1500 * 1_000_000_000, WINDOW_NS):
+            body = agent.batch(at_ns, at_ns + WINDOW_NS, "running")
+            decoded = decode("default", body, Clock(), at_ns + WINDOW_NS)
+            collector.writer.submit(body, decoded).result(30)
+    assert collector.writer.flush(60)
+    middle = begin_ns + 750 * 1_000_000_000
+    sides = {"before": "steady", "before_from": begin_ns, "before_to": middle}
+    sides |= {"after": "steady", "after_from": middle, "after_to": middle + 750 * 1_000_000_000}
+    found = client.get("/api/compare", params=sides).json()
+    assert len(found["kernels"]) > 10
+    for kernel in found["kernels"]:
+        assert kernel["after_ns"] == pytest.approx(kernel["before_ns"], rel=0.03), kernel
+    compute = next(part for part in found["parts"] if part["what"] == "compute")
+    total = sum(kernel["before_ns"] for kernel in found["kernels"])
+    assert total == pytest.approx(compute["before_ns"], rel=0.05)
 
 
 def test_two_stretches_alike_are_noise(client: TestClient) -> None:

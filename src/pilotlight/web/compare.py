@@ -9,8 +9,8 @@ import numpy as np
 
 from pilotlight.insights.difference import NOISE_PROBABILITY, noise_probability
 from pilotlight.store.queries import Reader, Span
-from pilotlight.store.queries.hot import ACTIVITY, windows_for
-from pilotlight.store.queries.reader import HOUR_NS
+from pilotlight.store.queries.hot import SHORT_NS
+from pilotlight.store.queries.reader import HOUR_NS, PERIODS_NS, period_for
 from pilotlight.store.schema import PARTS
 from pilotlight.trace.trace import Float64
 from pilotlight.web import answers
@@ -28,6 +28,11 @@ _SUMS = f"""
 SELECT sum(s.total_ns), sum(s.count), {", ".join(f"sum(s.{part})" for part in PARTS)}
 FROM job_steps_10s AS s WHERE tenant = {{tenant:String}} AND job = {{job:String}}
   AND s.time_ns >= {{from_ns:Int64}} AND s.time_ns < {{to_ns:Int64}}
+"""
+_EXTENT = """
+SELECT min(s.time_ns), max(s.time_ns) FROM job_steps_10s AS s
+WHERE tenant = {tenant:String} AND job = {job:String}
+  AND s.time_ns >= {from_ns:Int64} AND s.time_ns < {to_ns:Int64}
 """
 _KERNELS = """
 SELECT any(n.text), sum(w.total_ns) AS spent FROM {table} AS w
@@ -103,12 +108,11 @@ def _uneven(before: Float64, after: Float64) -> str:
 
 
 def _found(reader: Reader, job: str, span: Span) -> _Found:
-    parts, count = _parts(reader, job, span)
     return _Found(
         facts_in(reader, job, span),
         _steps(reader, job, span),
-        parts,
-        _kernels(reader, job, span, count),
+        _parts(reader, job, span)[0],
+        _kernels(reader, job, span),
     )
 
 
@@ -143,18 +147,32 @@ def _parts(reader: Reader, job: str, span: Span) -> tuple[dict[str, float], int]
     return {**parts, "unknown": left} if left > 1000 else parts, count
 
 
-def _kernels(reader: Reader, job: str, span: Span, count: int) -> dict[str, float]:
-    """Of an hour and less by single windows, so that a stretch is not blurred; those are kept for
-    three days."""
-    table, from_ns = windows_for(ACTIVITY, span, None)
+def _kernels(reader: Reader, job: str, span: Span) -> dict[str, float]:
+    """Long stretches have windows of minutes: those that lie in it whole, so that the time before
+    and after does not count, and the steps of just these."""
+    first, last = reader.select(_EXTENT, job=job, from_ns=span.from_ns, to_ns=span.to_ns)[0]
+    if not last:
+        return {}
+    lived = Span(max(span.from_ns, int(first)), min(span.to_ns, int(last) + PERIODS_NS["10s"]))
+    period = "10s" if span.length_ns <= SHORT_NS else period_for(lived, 600, "5m")
+    whole = _inside(lived, PERIODS_NS[period])
+    _, count = _parts(reader, job, whole)
     found = reader.select(
-        _KERNELS.replace("{table}", table),
+        _KERNELS.replace("{table}", "windows" if period == "10s" else f"windows_{period}"),
         job=job,
-        from_ns=from_ns,
-        to_ns=span.to_ns,
+        from_ns=whole.from_ns,
+        to_ns=whole.to_ns,
         limit=KERNELS,
     )
     return {str(name): int(total) / max(count, 1) for name, total in found}
+
+
+def _inside(span: Span, width_ns: int) -> Span:
+    """Its whole windows; of a span without any, those that it touches."""
+    begin, end = -(-span.from_ns // width_ns) * width_ns, span.to_ns // width_ns * width_ns
+    if end > begin:
+        return Span(begin, end)
+    return Span(span.from_ns // width_ns * width_ns, -(-span.to_ns // width_ns) * width_ns)
 
 
 def _differences(old: dict[str, float], new: dict[str, float]) -> list[answers.Difference]:
