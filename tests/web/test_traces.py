@@ -54,7 +54,7 @@ def test_a_tile_is_an_arrow_table_with_flows(client: TestClient) -> None:
         ("/api/traces/0/totals?from=99999999999999999999", 400),
         ("/api/traces/0/totals?rows=1,,b", 400),
         ("/api/traces/0/flame?rank=77", 404),
-        ("/api/traces/0/roofline", 400),
+        ("/api/traces/0/roofline?gpu=nonsense", 400),
         ("/api/nothing", 404),
     ],
 )
@@ -63,6 +63,13 @@ def test_a_wrong_question_gets_one_line(client: TestClient, path: str, status: i
     assert answer.status_code == status
     if path.startswith("/api/traces"):
         assert len(answer.json()["error"].splitlines()) == 1
+
+
+def test_a_trace_without_shapes_has_no_roofline_and_says_why(client: TestClient) -> None:
+    found = client.get("/api/traces/0/roofline")
+    assert found.status_code == 200
+    assert found.json()["rows"] == []
+    assert "record_shapes=True" in found.json()["missing"]
 
 
 def test_search_counts_all_and_lists_in_the_order_of_time(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from pilotlight.errors import FormatError, UsageError
+from pilotlight.errors import UsageError
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.roofline import Roofline, roofline
 from pilotlight.model.hardware import Gpu, find_gpu, gpus
@@ -15,13 +15,20 @@ _TYPES = ("bf16", "fp16", "tf32", "fp32")
 
 
 def roofline_answer(view: RankView, gpu_name: str | None) -> answers.Roofline:
+    """What a trace lacks is no error of whoever asks: the answer then says what is missing."""
     gpu = find_gpu(gpu_name or next(iter(view.trace.devices), ""))
-    if gpu is None:
+    if gpu is None and gpu_name:
         raise UsageError(f"which GPU? One of {', '.join(gpus())}")
+    if gpu is None:
+        return _missing("the trace names no GPU that is known here: choose the roof of one")
     operators = view.trace.detail.operators
     if not operators.kinds:
-        raise FormatError("no shapes in this trace: record it with record_shapes=True")
+        return _missing("no shapes of operators in this trace: record it with record_shapes=True")
     return answer_of(roofline(view, operators, gpu), gpu)
+
+
+def _missing(why: str) -> answers.Roofline:
+    return answers.Roofline("", 0.0, 0.0, [], [], why)
 
 
 def answer_of(found: Roofline, gpu: Gpu) -> answers.Roofline:
