@@ -3,7 +3,7 @@ import "uplot/dist/uPlot.min.css";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { parse, useAddress, write } from "./data/address";
-import { SourceContext } from "./data/load";
+import { SourceContext, useLate } from "./data/load";
 import { fileSource, inlined, server } from "./data/source";
 import type { About } from "./data/types";
 import { AgentsPage } from "./pages/Agents";
@@ -52,8 +52,9 @@ async function kindOfServer(): Promise<Kind> {
 function Page() {
   const { path } = useAddress();
   const [keys, setKeys] = useState(false);
+  const isLate = useLate();
   const [kind, setKind] = useState<Kind>(file ? "viewer" : told);
-  const look = () => { kindOfServer().then(setKind, () => setKind("viewer")); };
+  const look = () => { kindOfServer().then(setKind, () => setKind((old) => old ?? "viewer")); };
   useEffect(() => { if (!file) look(); }, []);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -74,7 +75,8 @@ function Page() {
         <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>to the content</a>
         <nav class="top" aria-label="main"><a class="name" href={write([])}>pilotlight</a>
           {kind === "collector" && PAGES.map(([key, text]) => <a href={write(key ? [key] : [])} aria-current={(here[0] ?? "") === key ? "page" : undefined}>{text}</a>)}
-          <span class="end">Press <kbd>?</kbd> for the keys</span></nav>
+          <button type="button" class="plain end" aria-expanded={keys} onClick={() => setKeys(!keys)}>keys <kbd>?</kbd></button></nav>
+        {isLate && <p class="partial late" role="status">The server does not answer: what you see is what it said last. The page asks again every few seconds.</p>}
         {keys && <Keys onClose={() => setKeys(false)} />}
         <main id="content" tabIndex={-1}>{kind === "locked" ? <Login done={look} /> : kind === null ? null : <Routed path={here} />}</main>
         {file && <footer>Made by pilotlight {file.version}; this file needs no network.</footer>}

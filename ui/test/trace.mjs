@@ -18,6 +18,11 @@ export default async function ({ address, open, accessible, everyView, drawn, as
   await page.waitForTimeout(300);
   const zoomed = page.url();
   assert.match(zoomed, /from=\d+/);
+  // Also where nothing has the focus, as in Perfetto.
+  await page.locator(".timeline canvas").blur();
+  await page.keyboard.press("d");
+  await page.waitForFunction((before) => location.href !== before, zoomed);
+  await page.locator(".timeline canvas").focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
   await page.waitForFunction(() => /from .* on/.test(document.querySelector(".timeline .readout").textContent));
@@ -47,6 +52,8 @@ export default async function ({ address, open, accessible, everyView, drawn, as
   assert.equal(await page.getByRole("heading", { name: /Keys/ }).count(), 0, "in the search field ? is a letter");
   await page.keyboard.press("Escape");
 
+  await page.getByRole("link", { name: "roofline" }).click();
+  await page.getByRole("heading", { name: "Not measured" }).waitFor();
   await page.getByRole("link", { name: "flame graph", exact: true }).click();
   await drawn(page, ".flame canvas");
   await accessible(page, "flame graph");

@@ -57,6 +57,8 @@ def fleet(reader: Reader, span: Span) -> answers.Fleet:
 
 def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
     """How many, how busy, how much is lost and to how few causes."""
+    if not jobs:
+        return "No job has reported in this time"
     running = [job for job in jobs if job.state == "running"]
     gpus = [gpu for node in nodes for gpu in node.gpus]
     text = f"{len(running)} of {len(jobs)} jobs running"
@@ -73,7 +75,8 @@ def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
                 causes[cause] += hours
         first = sorted(causes.items(), key=lambda item: -item[1])[:3]
         top = sum(hours for _, hours in first)
-        names = ", ".join(cause for cause, _ in first)
+        *others, last = (cause for cause, _ in first)
+        names = f"{', '.join(others)} and {last}" if others else last
         text += f" · {lost:.3g} GPU-hours lost, {top:.3g} of them to {names}"
     return text
 

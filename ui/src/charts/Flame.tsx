@@ -5,7 +5,9 @@ import { duration, share, shortName, signedShare } from "../look/format";
 import { fitted, letterWidth, useCanvas } from "./canvas";
 import type { Laid } from "./tree";
 
-const ROW = 19;
+const ROW = 19, WIDE = 1600, LEAST = 4;
+// What is narrower than this part of the picture does not make it taller: imports recurse a hundred frames deep.
+const NARROW = 0.05;
 
 interface Box { node: number; x: number; width: number; row: number }
 interface Properties { laid: Laid; query: string; label: string; zoom?: number; onZoom?: (node: number) => void; onPick?: (name: number) => void; palette?: readonly string[]; unit?: (value: number) => string }
@@ -29,6 +31,16 @@ export function boxesOf(laid: Laid, zoom: number, width: number): Box[] {
   return boxes;
 }
 
+// How many rows there are, and how many of them are shown without scrolling.
+export function rowsOf(boxes: Box[]): { all: number; shown: number } {
+  let all = LEAST, shown = LEAST;
+  for (const box of boxes) {
+    all = Math.max(all, box.row + 1);
+    if (box.width >= NARROW * WIDE) shown = Math.max(shown, box.row + 1);
+  }
+  return { all, shown: all - shown > 3 ? shown + 1 : all };
+}
+
 export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = duration, palette = activities }: Properties) {
   const [ownZoom, setOwnZoom] = useState(0);
   const [hover, setHover] = useState<number | null>(null);
@@ -50,7 +62,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
     return { names, found, time };
   }, [laid, query]);
 
-  const height = useMemo(() => 4 + ROW * (1 + boxesOf(laid, zoom, 1600).reduce((most, box) => Math.max(most, box.row), 3)), [laid, zoom]);
+  const rows = useMemo(() => rowsOf(boxesOf(laid, zoom, WIDE)), [laid, zoom]);
   const { canvas, redraw } = useCanvas((context, width) => {
     const colours = palette.map(colour);
     const letter = letterWidth(context);
@@ -82,7 +94,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
       if (node === hover && wide > 2) { context.strokeStyle = text!; context.lineWidth = 2; context.strokeRect(x + 1, y + 1, wide - 3, ROW - 3); }
       if (wide > 24) {
         context.fillStyle = isMatch ? accent! : laid.change ? text! : ink!;
-        context.fillText(fitted(shortName(tree.names[tree.name[node]!] ?? ""), wide - 8, letter), x + 4, y + ROW / 2);
+        context.fillText(fitted(shortName(tree.names[tree.name[node]!] ?? ""), wide - 8, letter), x + 4, y + ROW / 2, wide - 6);
       }
     }
   });
@@ -114,18 +126,20 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
   const whole = total[0] || 1;
   return (
     <div class="flame">
-      <canvas ref={canvas} style={{ height: `${height}px` }} tabIndex={0} role="img" aria-label={`${label}. Arrow keys move, Enter zooms in, Escape zooms out.`}
+      <div class="deep" style={{ height: `${4 + ROW * rows.shown}px` }}><canvas ref={canvas} style={{ height: `${4 + ROW * rows.all}px` }} tabIndex={0} role="img" aria-label={`${label}. Arrow keys move, Enter zooms in, Escape zooms out.`}
         onPointerMove={(event) => { const node = at(event); if (node !== hover) setHover(node); }}
         onPointerLeave={() => setHover(null)}
         onClick={(event) => { const node = at(event); if (node !== null) setZoom(node); }}
-        onDblClick={() => onPick?.(tree.name[shown]!)} onKeyDown={onKey} />
+        onDblClick={() => onPick?.(tree.name[shown]!)} onKeyDown={onKey} /></div>
       <p class="readout" aria-live="polite">
-        <b>{tree.names[tree.name[shown]!]}</b> {tree.notes[tree.name[shown]!]}<br />
+        <b>{shortName(tree.names[tree.name[shown]!] ?? "")}</b> {tree.notes[tree.name[shown]!]}<br />
         {laid.change
           ? <>now {unit(totalNow(laid, shown))}, {changeOf(laid, shown) >= 0 ? "+" : "−"}{unit(Math.abs(changeOf(laid, shown)))} ({signedShare(changeOf(laid, shown) / whole)} of the whole)</>
           : <>total {unit(total[shown]!)} ({share(total[shown]! / whole)}), self {unit(tree.own[shown]!)} ({share(tree.own[shown]! / whole)})</>}
+        {rows.all > rows.shown && hover === null && <> · {rows.all - rows.shown} rows of thin frames are below: scroll, or click to zoom in</>}
         {matches && <> · found in {matches.found ? `${share(matches.time / whole)} of the time` : "nothing"}</>}
         {onPick && shown !== 0 && <> · <button type="button" onClick={() => onPick(tree.name[shown]!)}>callers and callees</button></>}
+        {shortName(tree.names[tree.name[shown]!] ?? "") !== tree.names[tree.name[shown]!] && <span class="whole" title={tree.names[tree.name[shown]!]}>{tree.names[tree.name[shown]!]}</span>}
       </p>
     </div>
   );

@@ -5,6 +5,7 @@ import { useSource } from "../data/load";
 import { colour, heatColour, isDark } from "../look/colours";
 import { UNKNOWN } from "../look/format";
 import { niceStep, useCanvas } from "./canvas";
+import { Scale } from "./Scale";
 
 const LEFT = 46, BOTTOM = 22, TOP = 4;
 
@@ -20,7 +21,7 @@ export function scaleOf(values: Float32Array): [number, number] {
   sample.sort((a, b) => a - b);
   const at = (part: number) => sample[Math.min(sample.length - 1, Math.floor(part * sample.length))]!;
   const low = at(0.01), high = at(0.995);
-  return high > low ? [low, high] : [low, low + 1];
+  return [low, Math.max(low, high)];
 }
 
 function painted(cells: Cells, scale: [number, number], dark: boolean): HTMLCanvasElement {
@@ -30,18 +31,26 @@ function painted(cells: Cells, scale: [number, number], dark: boolean): HTMLCanv
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(cells.columns, cells.rows);
   const colours = Array.from({ length: 256 }, (_, i) => heatColour(i / 255, dark));
-  const unknown = dark ? 38 : 232;
   for (let i = 0; i < cells.values.length; i++) {
     const value = cells.values[i]!;
     const known = Number.isFinite(value);
-    const mixed = colours[Math.max(0, Math.min(255, Math.round(((value - scale[0]) / (scale[1] - scale[0])) * 255)))] ?? colours[0]!;
-    image.data[4 * i] = known ? mixed[0] : unknown;
-    image.data[4 * i + 1] = known ? mixed[1] : unknown;
-    image.data[4 * i + 2] = known ? mixed[2] : unknown;
-    image.data[4 * i + 3] = 255;
+    const mixed = colours[Math.max(0, Math.min(255, Math.round(((value - scale[0]) / (scale[1] - scale[0] || 1)) * 255)))] ?? colours[0]!;
+    image.data[4 * i] = mixed[0];
+    image.data[4 * i + 1] = mixed[1];
+    image.data[4 * i + 2] = mixed[2];
+    image.data[4 * i + 3] = known ? 255 : 0;
   }
   context.putImageData(image, 0, 0);
   return canvas;
+}
+
+// Stripes, which no value looks like, lie under what was not measured.
+function hatched(context: CanvasRenderingContext2D, width: number, height: number): void {
+  context.strokeStyle = colour("line");
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let x = LEFT - height; x < width; x += 7) { context.moveTo(x, height); context.lineTo(x + height, 0); }
+  context.stroke();
 }
 
 interface Properties { job: string; value: string; text(value: number): string; first: number; last: number; ranks: number; window: Window | null; onWindow(window: Window | null): void; rankLabel(rank: number): string; onOpen(rank: number, step: number): void; news: number }
@@ -93,6 +102,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
     context.beginPath();
     context.rect(LEFT, TOP, width - LEFT, height - BOTTOM - TOP);
     context.clip();
+    hatched(context, width, height);
     context.imageSmoothingEnabled = false;
     for (const { cells, picture } of pictures) {
       const [left, right] = [x(cells.first), x(cells.last)];
@@ -146,7 +156,8 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
   useEffect(() => {
     const element = pen.canvas.current;
     if (!element) return undefined;
-    const onWheel = (event: WheelEvent) => { event.preventDefault(); const place = at(event.offsetX, event.offsetY); zoomAt(Math.exp(event.deltaY * 0.003), place.step, place.rank); };
+    // Without a key the wheel scrolls the page, which the map is only a part of.
+    const onWheel = (event: WheelEvent) => { if (!event.ctrlKey && !event.metaKey) return; event.preventDefault(); const place = at(event.offsetX, event.offsetY); zoomAt(Math.exp(event.deltaY * 0.003), place.step, place.rank); };
     element.addEventListener("wheel", onWheel, { passive: false });
     return () => element.removeEventListener("wheel", onWheel);
   });
@@ -189,7 +200,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
         onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
         {failure ? failure : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? text(told.value) : UNKNOWN}</b>. Click to see this rank.</>
-          : <>From {text(scale[0])} (<span class="swatch" style={{ background: `rgb(${heatColour(0.02, dark).join(",")})`, border: "1px solid var(--line)" }} />) to {text(scale[1])} and more (<span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />). {hasGaps && <>Not measured (<span class="swatch" style={{ background: dark ? "rgb(38,38,38)" : "rgb(232,232,232)", border: "1px solid var(--line)" }} />). </>}Wheel zooms, drag pans.</>}
+          : <>{scale[1] > scale[0] ? <Scale low={text(scale[0])} high={`${text(scale[1])} and more`} /> : coarse && <>everywhere {text(scale[0])}</>}{hasGaps && <> · striped: {UNKNOWN}</>} · Ctrl and wheel zooms, drag pans, a click shows the rank</>}
       </p>
     </div>
   );

@@ -3,10 +3,11 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { useChoice } from "../data/address";
 import { colour, onThemeChange } from "../look/colours";
+import { font } from "./canvas";
 import { withGaps } from "./gaps";
 
-// `own` is what the legend tells where `values` are on top of others.
-export interface Line { label: string; colour: string; values: (number | null)[]; own?: (number | null)[]; fill?: boolean; width?: number }
+// `own` is what the legend tells where `values` are on top of others. `isQuiet`: not in the legend.
+export interface Line { label: string; colour: string; values: (number | null)[]; own?: (number | null)[]; fill?: boolean; width?: number; isQuiet?: boolean }
 export interface Mark { time_ns: number; text: string; isLoud: boolean }
 interface Properties { time_ns: number[]; lines: Line[]; height?: number; text(value: number): string; label: string; onZoom?: (fromNs: number, toNs: number) => void; marks?: Mark[]; from_ns?: number; to_ns?: number; min?: number | null; max?: number | null }
 
@@ -27,20 +28,20 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
       const [times = [], ...columns] = withGaps([time_ns.map((value) => value / 1e9), ...lines.map((line) => line.values), ...lines.map((line) => line.own ?? line.values)]);
       const away = new Set(hidden.split(",").filter(Boolean));
       const latest = times.length - 1, own = columns.slice(lines.length);
-      const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+      const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: font(11) };
       plot = new uPlot({
         width: Math.max(element.clientWidth - 8, 200), height, pxAlign: 0,
         legend: { show: true, live: true },
         cursor: { drag: { x: onZoom !== undefined, y: false, setScale: false } },
         scales: {
           x: { time: true, ...(from_ns !== undefined && to_ns !== undefined ? { range: [from_ns / 1e9, to_ns / 1e9] as [number, number] } : {}) },
-          y: { range: (_: uPlot, low: number, high: number): [number, number] => [min ?? low, max ?? (high > 0 ? high * 1.08 : 1)] },
+          y: { range: (_: uPlot, low: number, high: number): [number, number] => (min === null && max === null ? around(low, high) : [min ?? low, max ?? (high > 0 ? high * 1.08 : 1)]) },
         },
         axes: [{ ...axis, space: 90, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
           ...lines.map((line, number) => ({
-            label: line.label, show: !away.has(line.label), stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
+            label: line.label, ...(line.isQuiet ? { class: "without-legend", alpha: 0.4 } : {}), show: !away.has(line.label), stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
             ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = place === null ? drawn : own[number]![place] ?? null; return value === null ? "–" : text(value); },
           })),
         ],
@@ -57,7 +58,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
           draw: [(self: uPlot) => {
             const { ctx, bbox } = self;
             ctx.save();
-            ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+            ctx.font = font(11 * devicePixelRatio);
             ctx.textBaseline = "bottom";
             ctx.textAlign = "left";
             // Three lines of words, the loud marks' first; where all are taken, or the same word stands there
@@ -90,6 +91,12 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
     return () => { resized.disconnect(); forget(); plot?.destroy(); };
   }, [time_ns, lines, height, from_ns, to_ns, marks, max, hidden]);
   return <div class="chart" ref={box} role="img" aria-label={label} />;
+}
+
+// With some air, also where all values are the same.
+function around(low: number, high: number): [number, number] {
+  const air = 0.08 * (high - low) || 0.05 * Math.abs(high) || 1;
+  return [low >= 0 ? Math.max(0, low - air) : low - air, high + air];
 }
 
 // One zone for everybody: a link must show the same to all.

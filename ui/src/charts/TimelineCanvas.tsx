@@ -3,14 +3,14 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Source } from "../data/source";
 import type { Trace } from "../data/types";
 import { activities, activityColours, colour } from "../look/colours";
-import { count, duration } from "../look/format";
-import { fitted, letterWidth, useCanvas } from "./canvas";
+import { count, duration, shortName } from "../look/format";
+import { fitted, font, letterWidth, useCanvas } from "./canvas";
 import { type Line, lineAt, linesOf } from "./lines";
 import { isOn, type Overlay, type Stretches, stretchesOf } from "./overlay";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
 import { ruler, STEP_NAMES, stepNames, TIMES } from "./ruler";
 
-const GUTTER = 168;
+const WIDE_GUTTER = 168, NARROW = 600, NARROW_GUTTER = 88;
 // Idle time is grey already: what room a box has is for the cause.
 const IDLE = /^idle: /;
 const PATH_TITLE = "critical path";
@@ -64,17 +64,18 @@ export function TimelineCanvas(properties: Properties) {
     new Pyramid(source, `traces/${trace.id}/tiles/${rank.rank}`, rank.rows.length, trace.length_ns, trace.levels, () => redraw.current()),
   ])), [trace, source]);
   const wanted = query.trim().toLowerCase();
-  const size = useRef({ width: 0, height: 0 });
+  const size = useRef({ width: 0, height: 0, edge: WIDE_GUTTER });
 
-  const x = (time: number) => GUTTER + ((time - view.from) / (view.to - view.from)) * (size.current.width - GUTTER);
-  const timeAt = (px: number) => view.from + ((px - GUTTER) / (size.current.width - GUTTER)) * (view.to - view.from);
+  const x = (time: number) => size.current.edge + ((time - view.from) / (view.to - view.from)) * (size.current.width - size.current.edge);
+  const timeAt = (px: number) => view.from + ((px - size.current.edge) / (size.current.width - size.current.edge)) * (view.to - view.from);
 
   const pen = useCanvas((context, width, height) => {
-    size.current = { width, height };
+    const edge = width < NARROW ? NARROW_GUTTER : WIDE_GUTTER;
+    size.current = { width, height, edge };
     scroll.current = Math.min(Math.max(scroll.current, 0), Math.max(0, laid.height - (height - RULER)));
     const colours = activityColours();
     const [text, quiet, line, ground, ink, accent, raised] = ["text", "quiet", "line", "ground", "on-node", "accent", "raised"].map(colour) as string[];
-    const plot = width - GUTTER;
+    const plot = width - edge;
     const scale = plot / (view.to - view.from);
     const visible = laid.lines.filter((item) => item.y + item.height > scroll.current && item.y < scroll.current + height - RULER);
     const pieces = new Map<number, Piece[]>();
@@ -90,14 +91,14 @@ export function TimelineCanvas(properties: Properties) {
     if (overlays.has("path")) for (const [rank, mine] of pieces) { const row = pathRows.get(rank) ?? -1; paths.set(rank, row < 0 ? NOTHING : stretchesOf(mine, row, view.from, view.to)); }
     context.save();
     context.beginPath();
-    context.rect(GUTTER, RULER, plot, height - RULER);
+    context.rect(edge, RULER, plot, height - RULER);
     context.clip();
     steps(context, height, line!);
-    const labels: [string, number, number, number][] = [];
+    const labels: [string, number, number, number, boolean][] = [];
     const isMatch = new Map<object, boolean[]>();
     for (const item of visible) {
       const y = item.y - scroll.current + RULER;
-      if (item.isHead) { context.fillStyle = ground!; context.fillRect(GUTTER, y, plot, item.height); }
+      if (item.isHead) { context.fillStyle = ground!; context.fillRect(edge, y, plot, item.height); }
       if (item.row < 0) continue;
       const path = item.isHead || item.row === pathRows.get(item.rank) ? undefined : paths.get(item.rank);
       const top = y + (item.isHead ? 3 : 1), high = item.height - (item.isHead ? 6 : 2);
@@ -108,14 +109,14 @@ export function TimelineCanvas(properties: Properties) {
           matched = isMatch.get(tile);
           if (!matched) isMatch.set(tile, (matched = tile.name.values.map((name) => name.toLowerCase().includes(wanted))));
         }
-        const end = tile.firstOfRow[item.row + 1]!;
+        const stop = tile.firstOfRow[item.row + 1]!;
         const low = Math.max(piece.from, view.from), limit = Math.min(piece.to, view.to);
         let last = -1, lastActivity = -1;
-        for (let i = firstAfter(tile, item.row, low); i < end; i++) {
+        for (let i = firstAfter(tile, item.row, low); i < stop; i++) {
           const start = tile.start[i]!;
           if (start >= limit) break;
-          const left = GUTTER + (Math.max(start, low) - view.from) * scale;
-          const right = GUTTER + (Math.min(start + tile.duration[i]!, limit) - view.from) * scale;
+          const left = edge + (Math.max(start, low) - view.from) * scale;
+          const right = edge + (Math.min(start + tile.duration[i]!, limit) - view.from) * scale;
           const found = matched?.[tile.name.numbers[i]!] === true;
           const activity = tile.activity[i]!;
           // What would fall on a pixel that already has this colour is not worth a call.
@@ -123,19 +124,21 @@ export function TimelineCanvas(properties: Properties) {
           const isOff = path !== undefined && !isOn(path, start + tile.duration[i]! / 2, activity);
           context.globalAlpha = isOff ? 0.18 : matched ? (found ? 1 : 0.3) : item.depth > 0 && !item.isDevice ? 0.85 : 1;
           context.fillStyle = found ? accent! : colours[activity]!;
-          const wide = Math.max(right - left - (right - left > 3 ? 0.6 : 0), 1);
+          // What goes on in the next piece has no seam there, and its name once.
+          const end = start + tile.duration[i]!, goesOn = end > limit && limit < view.to;
+          const wide = Math.max(right - left - (right - left > 3 && !goesOn ? 0.6 : 0), 1);
           context.fillRect(left, top, wide, high);
           last = left + 1;
           lastActivity = found ? -1 : activity;
-          if (right - left > 28) labels.push([tile.short[tile.name.numbers[i]!]!.replace(IDLE, ""), left + 4, top + high / 2 + 0.5, right - left - 8]);
+          const room = edge + (Math.min(end, view.to) - view.from) * scale - left;
+          if (room > 28 && Math.max(start, view.from) >= piece.from) labels.push([tile.short[tile.name.numbers[i]!]!.replace(IDLE, ""), left + 4, top + high / 2 + 0.5, room - 8, found]);
         }
       }
     }
     context.globalAlpha = 1;
-    context.fillStyle = ink!;
-    context.font = "11px system-ui, sans-serif";
+    context.font = font(11);
     const letter = letterWidth(context);
-    for (const [name, left, y, room] of labels) { const shown = fitted(name, room, letter); if (shown) context.fillText(shown, left, y); }
+    for (const [name, left, y, room, found] of labels) { const shown = fitted(name, room, letter); context.fillStyle = found ? ground! : ink!; if (shown) context.fillText(shown, left, y, room + 4); }
     if (overlays.has("idle")) for (const [rank, mine] of pieces) idle(context, rank, stretchesOf(mine, 0, view.from, view.to), quiet!, text!);
     if (picked) outline(context, picked, text!, 2);
     if (hover) outline(context, hover, text!, 1);
@@ -143,8 +146,8 @@ export function TimelineCanvas(properties: Properties) {
     measured(context, height, accent!);
     context.restore();
     gutter(context, visible, height, text!, quiet!, line!, raised!);
-    ruler(context, { view, width, left: GUTTER, x });
-    stepNames(context, { view, width, left: GUTTER, x }, named);
+    ruler(context, { view, width, left: edge, x });
+    stepNames(context, { view, width, left: edge, x }, named);
   });
   redraw.current = pen.redraw;
 
@@ -184,7 +187,7 @@ export function TimelineCanvas(properties: Properties) {
     const top = rows[0]!.y - scroll.current + RULER, bottom = rows.at(-1)!.y + rows.at(-1)!.height - scroll.current + RULER;
     const told = rows.find((item) => item.isDevice && item.row !== pathRows.get(rank));
     found.start.forEach((start, i) => {
-      const wide = (found.end[i]! - start) * ((size.current.width - GUTTER) / (view.to - view.from));
+      const wide = (found.end[i]! - start) * ((size.current.width - size.current.edge) / (view.to - view.from));
       if (activities[found.activity[i]!] !== "idle" || wide < 0.5) return;
       const left = x(start);
       context.globalAlpha = 0.22;
@@ -204,23 +207,27 @@ export function TimelineCanvas(properties: Properties) {
     if (!line || !picked) return;
     const low = Math.max(picked.start, view.from), high = Math.min(picked.start + picked.duration, view.to);
     const box = low <= high ? near(line, (low + high) / 2, 0) : near(line, picked.start + picked.duration / 2, 0, { from: picked.start - 1, to: picked.start + picked.duration + 1 });
-    if (box) queueMicrotask(() => onPick(box));
+    // A coarser tile stands in at first, with a box of many in its place.
+    const isIt = box && Math.abs(box.start - picked.start) <= 1 && Math.abs(box.duration - picked.duration) <= 1;
+    if (box && (isIt || !pyramids.get(picked.rank)!.isLoading)) queueMicrotask(() => onPick(box));
   }
 
   function steps(context: CanvasRenderingContext2D, height: number, line: string) {
     context.fillStyle = line;
     for (const step of named) {
       const left = x(step.start_ns);
-      if (left >= GUTTER && left <= size.current.width) context.fillRect(left, RULER, 1, height);
+      if (left >= size.current.edge && left <= size.current.width) context.fillRect(left, RULER, 1, height);
     }
   }
 
   function measured(context: CanvasRenderingContext2D, height: number, accent: string) {
     if (!range) return;
     const left = x(range.from), right = x(range.to);
-    context.globalAlpha = 0.14;
+    // The totals are of these rows, so they are shaded and no others.
+    const mine = laid.lines.filter((item) => item.rank === range.rank && (!range.rows.length || range.rows.includes(item.row)));
+    context.globalAlpha = 0.2;
     context.fillStyle = accent;
-    context.fillRect(left, RULER, right - left, height);
+    for (const item of mine) context.fillRect(left, item.y - scroll.current + RULER, right - left, item.height);
     context.globalAlpha = 1;
     context.fillRect(left, RULER, 1, height);
     context.fillRect(right, RULER, 1, height);
@@ -234,36 +241,45 @@ export function TimelineCanvas(properties: Properties) {
 
   function gutter(context: CanvasRenderingContext2D, visible: Line[], height: number, text: string, quiet: string, line: string, raised: string) {
     context.fillStyle = raised;
-    context.fillRect(0, RULER, GUTTER, height);
+    context.fillRect(0, RULER, size.current.edge, height);
     context.save();
     context.beginPath();
-    context.rect(0, RULER, GUTTER - 6, height - RULER);
+    context.rect(0, RULER, size.current.edge - 6, height - RULER);
     context.clip();
     for (const item of visible) {
       const y = item.y - scroll.current + RULER;
-      context.font = item.isHead ? "600 12px system-ui, sans-serif" : "11px system-ui, sans-serif";
+      context.font = item.isHead ? font(12, "600") : font(11);
       context.fillStyle = item.isHead ? text : quiet;
-      context.fillText(fitted(item.title, GUTTER - (item.isHead ? 12 : 24), letterWidth(context)), item.isHead ? 6 : 18, y + item.height / 2);
+      context.fillText(fitted(item.title, size.current.edge - (item.isHead ? 12 : 24), letterWidth(context)), item.isHead ? 6 : 18, y + item.height / 2);
     }
     context.restore();
     context.fillStyle = line;
-    context.fillRect(GUTTER - 1, 0, 1, height);
+    context.fillRect(size.current.edge - 1, 0, 1, height);
+    const room = height - RULER;
+    if (laid.height > room) {
+      // There is more below or above: how much, and where one is.
+      context.fillStyle = quiet;
+      context.globalAlpha = 0.55;
+      context.fillRect(size.current.width - 6, RULER + (scroll.current / laid.height) * room, 4, Math.max((room / laid.height) * room, 16));
+      context.globalAlpha = 1;
+      context.fillStyle = line;
+    }
     for (const item of visible) {
       if (item.isHead || item.depth === 0) context.fillRect(0, item.y - scroll.current + RULER, size.current.width, item.isHead ? 1 : 0.5);
     }
   }
 
   function hit(px: number, py: number): Picked | null {
-    if (px < GUTTER || py < RULER) return null;
+    if (px < size.current.edge || py < RULER) return null;
     const line = lineAt(laid.lines, py - RULER + scroll.current);
     if (!line || line.row < 0) return null;
     const time = timeAt(px);
-    const slack = (2 * (view.to - view.from)) / Math.max(size.current.width - GUTTER, 1);
+    const slack = (2 * (view.to - view.from)) / Math.max(size.current.width - size.current.edge, 1);
     return near(line, time, slack);
   }
 
   function near(line: Line, time: number, slack: number, within: View = view): Picked | null {
-    for (const piece of pyramids.get(line.rank)!.view(within.from, within.to, size.current.width - GUTTER)) {
+    for (const piece of pyramids.get(line.rank)!.view(within.from, within.to, size.current.width - size.current.edge)) {
       if (time < piece.from || time >= piece.to) continue;
       const i = firstAfter(piece.tile, line.row, time - slack);
       if (i < piece.tile.firstOfRow[line.row + 1]! && piece.tile.start[i]! <= time + slack) return boxAt(piece, line, i);
@@ -288,7 +304,7 @@ export function TimelineCanvas(properties: Properties) {
     const onWheel = (event: WheelEvent) => {
       event.preventDefault();
       if (event.ctrlKey || event.metaKey || event.altKey) zoomAround(Math.exp(event.deltaY * 0.004), timeAt(event.offsetX));
-      else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) panBy((event.deltaX || event.deltaY) / (size.current.width - GUTTER));
+      else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) panBy((event.deltaX || event.deltaY) / (size.current.width - size.current.edge));
       else if (laid.height > size.current.height - RULER) scrollTo(scroll.current + event.deltaY);
       else zoomAround(Math.exp(event.deltaY * 0.002), timeAt(event.offsetX));
     };
@@ -303,7 +319,7 @@ export function TimelineCanvas(properties: Properties) {
     if (!picked) return;
     const line = lineOf(picked.rank, picked.row);
     if (!line) return;
-    const all = pyramids.get(picked.rank)!.view(view.from, view.to, size.current.width - GUTTER)
+    const all = pyramids.get(picked.rank)!.view(view.from, view.to, size.current.width - size.current.edge)
       .flatMap((piece) => { const list: Picked[] = []; for (let i = piece.tile.firstOfRow[line.row]!; i < piece.tile.firstOfRow[line.row + 1]!; i++) list.push(boxAt(piece, line, i)); return list; });
     const at = all.findIndex((box) => box.start >= picked.start);
     choose(all[Math.min(Math.max(at + by, 0), all.length - 1)] ?? picked);
@@ -350,6 +366,15 @@ export function TimelineCanvas(properties: Properties) {
     act();
   };
 
+  // Letters also where nothing has the focus: nobody clicks a timeline first to zoom it. Arrows scroll the page there.
+  const latestKey = useRef(onKey);
+  latestKey.current = onKey;
+  useEffect(() => {
+    const onPage = (event: KeyboardEvent) => { if (/^[wasdfm0+-]$/i.test(event.key) && (event.target === document.body || (event.target as HTMLElement).id === "content")) latestKey.current(event); };
+    addEventListener("keydown", onPage);
+    return () => removeEventListener("keydown", onPage);
+  }, []);
+
   const rowsBetween = (first: Line | null, second: Line | null): { rank: number; rows: number[] } => {
     const rank = first?.rank ?? trace.ranks[0]?.rank ?? 0;
     if (!first || !second || Math.abs(first.y - second.y) < 1 || second.rank !== rank) return { rank, rows: first && !first.isHead && first.row >= 0 ? [first.row] : [] };
@@ -379,7 +404,7 @@ export function TimelineCanvas(properties: Properties) {
             onRange({ from: Math.min(began.time, time), to: Math.max(began.time, time), ...rows });
             return;
           }
-          const by = ((event.offsetX - began.x) / (size.current.width - GUTTER)) * (began.from.to - began.from.from);
+          const by = ((event.offsetX - began.x) / (size.current.width - size.current.edge)) * (began.from.to - began.from.from);
           onView(clamp({ from: began.from.from - by, to: began.from.to - by }, trace.length_ns));
           scrollTo(began.top - (event.offsetY - began.y));
         }}
@@ -387,18 +412,20 @@ export function TimelineCanvas(properties: Properties) {
           const began = drag.current;
           drag.current = null;
           if (!began || began.moved) return;
-          if (event.offsetX < GUTTER) { if (began.line?.isHead) onToggle(began.line.rank); return; }
+          if (event.offsetX < size.current.edge) { if (began.line?.isHead) onToggle(began.line.rank); return; }
           onPick(hit(event.offsetX, event.offsetY));
         }}
         onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
-        {told && told.span !== UNSETTLED ? <Told box={told} /> : <>Hover or use the arrow keys for the numbers. Shift and drag measures.</>}
+        {told && told.span !== UNSETTLED ? <Told box={told} /> : <>W A S D zoom and pan · Shift and drag (or drag on the ruler) measures · arrow keys go from span to span{laid.height > size.current.height - RULER ? " · the wheel scrolls, with Ctrl it zooms" : " · the wheel zooms"}</>}
       </p>
     </div>
   );
 }
 
 function Told({ box }: { box: Picked }) {
-  return <><b>{box.name}</b>{box.count > 1 && <> and {count(box.count - 1)} more that are too short to draw apart</>}<br />
-    {duration(box.duration)} from {duration(box.start)} on, {box.rank < 0 ? "" : `rank ${box.rank}, `}{box.activity}{box.flowRow >= 0 && <> · launch and kernel are joined by the line</>}</>;
+  const short = shortName(box.name);
+  return <><b>{short}</b>{box.count > 1 && <> and {count(box.count - 1)} more that are too short to draw apart</>}<br />
+    {duration(box.duration)} from {duration(box.start)} on, {box.rank < 0 ? "" : `rank ${box.rank}, `}{box.activity}{box.flowRow >= 0 && <> · launch and kernel are joined by the line</>}
+    {short !== box.name && <span class="whole" title={box.name}>{box.name}</span>}</>;
 }

@@ -1,9 +1,12 @@
 // A canvas as sharp as the screen, drawn at most once a frame and only when asked.
 import { useEffect, useRef } from "preact/hooks";
-import { onThemeChange } from "../look/colours";
+import { colour, onThemeChange } from "../look/colours";
 
 export type Draw = (context: CanvasRenderingContext2D, width: number, height: number) => void;
 export interface Pen { canvas: { current: HTMLCanvasElement | null }; redraw(): void }
+
+// The page's own typeface: a canvas does not inherit it.
+export const font = (size: number, weight = ""): string => `${weight} ${size}px ${colour("font")}`.trim();
 
 export function useCanvas(draw: Draw): Pen {
   const canvas = useRef<HTMLCanvasElement | null>(null);
@@ -23,7 +26,7 @@ export function useCanvas(draw: Draw): Pen {
       if (element.width !== wide || element.height !== high) { element.width = wide; element.height = high; }
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       context.clearRect(0, 0, width, height);
-      context.font = "12px system-ui, sans-serif";
+      context.font = font(12);
       context.textBaseline = "middle";
       latest.current(context, width, height);
     });
@@ -44,7 +47,7 @@ export function useCanvas(draw: Draw): Pen {
 const widths = new Map<string, number>();
 export function letterWidth(context: CanvasRenderingContext2D): number {
   let width = widths.get(context.font);
-  if (width === undefined) widths.set(context.font, (width = context.measureText("vectorized_elementwise_kernel").width / 26.5));
+  if (width === undefined) widths.set(context.font, (width = context.measureText("vectorized_elementwise_kernel").width / 26));
   return width;
 }
 

@@ -21,7 +21,7 @@ export function linesOf(ranks: Rank[], open: ReadonlySet<number>): Lines {
     if (!isOpen) continue;
     rank.rows.forEach((row, number) => {
       if (summed && number === 0) return;
-      add({ rank: rank.rank, row: number, height: LINE, title: row.depth === 0 ? row.title : "", isHead: false, isDevice: row.is_device, depth: row.depth });
+      add({ rank: rank.rank, row: number, height: LINE, title: row.depth === 0 ? (/^\d+$/.test(row.title) ? `thread ${row.title}` : row.title) : "", isHead: false, isDevice: row.is_device, depth: row.depth });
     });
   }
   return { lines, height: y };

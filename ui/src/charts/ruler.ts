@@ -2,7 +2,7 @@
 import type { Step } from "../data/types";
 import { colour } from "../look/colours";
 import { count, duration } from "../look/format";
-import { niceStep } from "./canvas";
+import { font, niceStep } from "./canvas";
 
 export const TIMES = 26;
 export const STEP_NAMES = 18;
@@ -14,7 +14,7 @@ export function ruler(context: CanvasRenderingContext2D, { view, width, left, x 
   context.fillStyle = colour("ground");
   context.fillRect(0, 0, width, TIMES);
   context.fillStyle = quiet;
-  context.font = "11px system-ui, sans-serif";
+  context.font = font(11);
   const step = niceStep(view.to - view.from, (width - left) / 110);
   // Far in, a tick tells the distance from the left edge's round time: absolute ones would all look the same.
   const coarse = step * 100;
@@ -25,7 +25,8 @@ export function ruler(context: CanvasRenderingContext2D, { view, width, left, x 
     context.fillStyle = line;
     context.fillRect(at, TIMES - 6, 1, 6);
     context.fillStyle = quiet;
-    context.fillText(Math.abs(tick - base) < step / 2 ? "0" : duration(tick - base), at + 3, TIMES / 2 - 1);
+    const label = Math.abs(tick - base) < step / 2 ? "0" : duration(tick - base);
+    if (at + 3 + context.measureText(label).width <= width) context.fillText(label, at + 3, TIMES / 2 - 1);
   }
   context.fillStyle = line;
   context.fillRect(0, TIMES - 1, width, 1);

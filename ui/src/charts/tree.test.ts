@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { boxesOf } from "./Flame";
-import { callees, callers, compared, functions, lay, nameKey, nodeKey, nodeOf, sameTotal, type Tree, totals } from "./tree";
+import { boxesOf, rowsOf } from "./Flame";
+import { type Tree, callees, callers, compared, functions, lay, nameKey, nodeKey, nodeOf, sameLines, sameTotal, totals } from "./tree";
 
 // main -> a (5) -> b (3); main -> c (2) -> a (4) -> a (1)
 const tree: Tree = {
@@ -69,4 +69,17 @@ test("the key of a place finds it in another tree with other numbers", () => {
 test("two trees of different length are compared by parts", () => {
   const [before] = sameTotal(tree, { ...tree, own: tree.own.map((ns) => 2 * ns) });
   assert.equal(totals(before.parent, before.own)[0], 30);
+});
+
+test("a function that moved by some lines is the same, of two with one name each its own", () => {
+  const before = ["all", "a.py(10): f", "a.py(20): f", "b.py(5): g", "c.py(1): h", "<object at 0x7f01>"];
+  const after = ["all", "a.py(12): f", "a.py(25): f", "b.py(5): g", "c.py(2): h", "c.py(9): h", "<object at 0x7f99>"];
+  assert.deepEqual([...sameLines(before, after)], [[1, 1], [2, 2], [5, 6]]);
+});
+
+test("what is deep and thin makes a flame graph no taller, and is still there to scroll to", () => {
+  const box = (row: number, width: number) => ({ node: row, x: 0, width, row });
+  const thin = Array.from({ length: 140 }, (_, i) => box(i + 6, 30));
+  assert.deepEqual(rowsOf([box(0, 1600), box(5, 900), ...thin]), { all: 146, shown: 7 });
+  assert.deepEqual(rowsOf([box(0, 1600), box(5, 900), box(6, 30)]), { all: 7, shown: 7 });
 });

@@ -144,12 +144,39 @@ export function callers(tree: Tree, total: Float64Array, name: number): Tree {
   return builder.tree();
 }
 
+// A function keeps its name when lines above it come or go, and an object's address is another in every run: of names
+// that only one side has, those that differ in nothing else are the same, in the order of their lines.
+const withoutLine = (text: string): string => text.replace(/\(\d+\): /, ": ").replace(/ at 0x[0-9a-f]+/g, "");
+const lineOf = (text: string): number => Number(/\((\d+)\): /.exec(text)?.[1] ?? 0);
+
+export function sameLines(before: string[], after: string[]): Map<number, number> {
+  const gather = (names: string[], others: Set<string>): Map<string, number[]> => {
+    const found = new Map<string, number[]>();
+    names.forEach((text, number) => {
+      const key = withoutLine(text);
+      if (key === text || others.has(text)) return;
+      const mine = found.get(key);
+      if (mine) mine.push(number); else found.set(key, [number]);
+    });
+    for (const mine of found.values()) mine.sort((a, b) => lineOf(names[a]!) - lineOf(names[b]!));
+    return found;
+  };
+  const old = gather(before, new Set(after)), fresh = gather(after, new Set(before));
+  const same = new Map<number, number>();
+  for (const [key, mine] of old) {
+    const theirs = fresh.get(key);
+    if (theirs?.length === mine.length) mine.forEach((number, i) => same.set(number, theirs[i]!));
+  }
+  return same;
+}
+
 // Both trees as one by the names on the path; the width of a node is the greater of its two times.
 export function compared(before: Tree, after: Tree): Laid {
   const names = after.names.slice(), notes = after.notes.slice();
   const numbers = new Map(names.map((text, number) => [text, number]));
+  const moved = sameLines(before.names, after.names);
   const renamed = before.names.map((text, number) => {
-    let found = numbers.get(text);
+    let found = numbers.get(text) ?? moved.get(number);
     if (found === undefined) { found = names.length; names.push(text); notes.push(before.notes[number] ?? ""); numbers.set(text, found); }
     return found;
   });

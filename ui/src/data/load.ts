@@ -1,6 +1,6 @@
 // One answer of the source, with the states that every page has to show.
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { Failure, type Source, server } from "./source";
 
 export const SourceContext = createContext<Source>(server);
@@ -8,24 +8,50 @@ export const useSource = (): Source => useContext(SourceContext);
 
 export interface Loaded<T> { value: T | null; failure: Failure | null; fresh: boolean; again(): void }
 
-// Old data stays while new data is on its way: nothing flickers.
+const AGAIN_MS = 5000;
+
+// What could not be asked anew: the page says so once, whoever asked.
+const late = new Set<string>();
+const watching = new Set<(late: boolean) => void>();
+function tellLate(key: string, isLate: boolean): void {
+  if (isLate ? late.has(key) : !late.delete(key)) return;
+  if (isLate) late.add(key);
+  for (const watch of watching) watch(late.size > 0);
+}
+export function useLate(): boolean {
+  const [isLate, setLate] = useState(late.size > 0);
+  useEffect(() => { watching.add(setLate); return () => { watching.delete(setLate); }; }, []);
+  return isLate;
+}
+
+// Old data stays while new data is on its way, and where it does not come: then it is asked for again.
 export function useLoaded<T>(key: string | null, load: (source: Source) => Promise<T>, news = 0): Loaded<T> {
   const source = useSource();
   const [state, setState] = useState<{ value: T | null; failure: Failure | null; key: string | null }>({ value: null, failure: null, key: null });
   const [turn, setTurn] = useState(0);
+  const shown = useRef<string | null>(null);
   useEffect(() => {
-    if (key === null) return;
+    if (key === null) return undefined;
     let current = true;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     load(source).then(
-      (value) => { if (current) setState({ value, failure: null, key }); },
+      (value) => { if (current) { tellLate(key, false); setState({ value, failure: null, key }); } },
       (error: unknown) => {
         const failure = error instanceof Failure ? error : new Failure(0, String(error));
-        if (current) setState((old) => ({ value: old.key === key ? old.value : null, failure, key }));
+        if (!current) return;
+        setState((old) => ({ value: old.key === key ? old.value : null, failure, key }));
+        if (failure.status !== 0) return;
+        if (shown.current === key) tellLate(key, true);
+        timer = setTimeout(() => setTurn((old) => old + 1), AGAIN_MS);
       },
     );
-    return () => { current = false; };
+    return () => { current = false; clearTimeout(timer); };
   }, [key, turn, source, news]);
-  return { value: state.value, failure: state.failure, fresh: state.key === key, again: () => setTurn((old) => old + 1) };
+  useEffect(() => () => { if (key !== null) tellLate(key, false); }, [key]);
+  // A server that is away for a moment takes nothing off the screen.
+  const isKept = state.failure?.status === 0 && state.value !== null;
+  shown.current = state.value === null ? null : state.key;
+  return { value: state.value, failure: isKept ? null : state.failure, fresh: state.key === key, again: () => setTurn((old) => old + 1) };
 }
 
 // An answer of the collector: the data, and whether a part of the store did not answer.

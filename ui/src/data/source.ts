@@ -30,7 +30,7 @@ async function answer(path: string, init: RequestInit = {}): Promise<Response> {
     response = await fetch(rooted(path), { credentials: "same-origin", ...init });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Failure(0, "The server does not answer. It may have been stopped; this page tries again when you reload.");
+    throw new Failure(0, "The server does not answer. It may have been stopped; this page asks again every few seconds.");
   }
   if (response.ok) return response;
   let text = `${response.status} ${response.statusText}`;

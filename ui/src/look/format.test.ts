@@ -22,6 +22,10 @@ test("what is not known is said, not shown as zero", () => {
 test("a kernel keeps what tells it apart", () => {
   assert.equal(shortName("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >(int, at::native::FillFunctor<int>)"), "vectorized_elementwise_kernel<FillFunctor>");
   assert.equal(shortName("<img src=x onerror=alert(1)>"), "<img src=x onerror=alert(1)>");
+  assert.equal(shortName("void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, (int)4>>(T3)"), "reduce_kernel<ReduceOp>");
+  assert.equal(shortName("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"), "ncclDevKernel_AllReduce_Sum_bf16_RING_LL");
+  assert.equal(shortName("Memcpy HtoD (Pinned -> Device)"), "Memcpy HtoD (Pinned -> Device)");
+  assert.equal(shortName("train.py(53): step"), "train.py(53): step");
 });
 
 test("an address carries any name there and back", () => {

@@ -28,7 +28,8 @@ export function duration(ns: number | null | undefined): string {
 export const share = (ratio: number | null | undefined): string =>
   ratio === null || ratio === undefined || !Number.isFinite(ratio) ? UNKNOWN : `${Math.abs(ratio) < 5e-5 ? 0 : threeDigits(100 * ratio)}${space}%`;
 
-export const signedShare = (ratio: number): string => (ratio > 0 ? "+" : "") + share(ratio).replace("-", "−");
+// Less than a twentieth of a per cent is no difference to anybody.
+export const signedShare = (ratio: number): string => (Math.abs(ratio) < 5e-4 ? `0${space}%` : (ratio > 0 ? "+" : "") + share(ratio).replace("-", "−"));
 export const count = (number: number): string => number.toLocaleString("en");
 export const plural = (number: number, one: string, many = one + "s"): string => `${count(number)} ${number === 1 ? one : many}`;
 
@@ -66,11 +67,23 @@ export function shortFile(file: string): string {
   return installed >= 0 ? file.slice(installed + 15) : file.split("/").slice(-2).join("/");
 }
 
+// Where a call's arguments begin: the first bracket outside of templates, which have casts such as (int)4 in them.
+function argumentsOf(text: string): number {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const letter = text[i];
+    if (letter === "<") depth++;
+    else if (letter === ">") depth--;
+    else if (letter === "(" && depth <= 0) return i;
+  }
+  return -1;
+}
+
 // A C++ kernel name without what says nothing about it: return type, arguments, deep templates.
 export function shortName(name: string): string {
   let text = (name.startsWith("void ") ? name.slice(5) : name).replaceAll("(anonymous namespace)::", "");
-  const call = text.indexOf("(");
-  if (call > 0 && text.includes("::")) text = text.slice(0, call);
+  const call = argumentsOf(text);
+  if (call > 0 && (text.includes("::") || /\w\(.*\)$/.test(text))) text = text.slice(0, call);
   const template = text.indexOf("<");
   if (template > 0 && text.length > 48) {
     const functor = /\b(?!gpu_kernel_impl|(?:[AB]?Unary|Binary)Functor\b)(\w+(?:Functor(?:_\w+)?|_kernel(?:_cuda|_impl)?|Ops?))\b/.exec(text.slice(template));

@@ -75,6 +75,16 @@ export function AgentsPage() {
   const slowed = slowest(costs ?? []);
   const wanted = text.trim().toLowerCase();
   const shown = rows.filter((row) => !wanted || [row.node, row.agent, row.version, ...row.jobs].some((each) => each.toLowerCase().includes(wanted)));
+  // A budget that all have stands in the title and not in every row.
+  const budgets = [...new Set(costs?.map((row) => JSON.stringify([row.cpu_ceiling_ratio, row.memory_ceiling_bytes])))];
+  const [cpu, memory] = budgets.length === 1 ? (JSON.parse(budgets[0]!) as [number, number]) : [0, 0];
+  const sentences = [
+    `${up.length} of ${plural(rows.length, "agent")} up`,
+    ...(slowed ? [`recording slows no process by more than ${share(slowed.overhead_high)}`] : []),
+    ...(up.length ? [`an agent takes at most ${share(worst)} of a core`] : []),
+    lost ? `${count(lost)} records or batches lost` : "nothing lost",
+    ...(versions.length > 1 ? [`${versions.length} versions run`] : []),
+  ];
   const wordOf = (agent: string): string => {
     const mine = doctor?.filter((row) => row.agent === agent) ?? [];
     const bad = ["broken", "limited"].map((state) => [mine.filter((row) => row.state === state).length, state] as const).filter(([number]) => number > 0);
@@ -82,23 +92,23 @@ export function AgentsPage() {
   };
   return (
     <>
-      <header><p class="about">agents</p><h1>{rows.length === 0 ? "No agent has reported yet" : `${up.length} of ${plural(rows.length, "agent")} up${up.length ? `; they cost at most ${share(worst)} of a core each` : ""}${slowed ? `; collecting slows the process with the most by ${overheadText(slowed)}` : ""}; ${lost ? `${count(lost)} records or batches lost` : "nothing lost"}${versions.length > 1 ? `; ${versions.length} versions run` : ""}`}</h1></header>
+      <header><p class="about">agents{versions.length === 1 && ` · pilotlight ${versions[0]}`}</p><h1>{rows.length === 0 ? "No agent has reported yet" : sentences.join("; ")}</h1></header>
       {rows.length === 0 ? <Empty title="Start one on each node" command={`pilotlight agent --collector ${location.origin}`} />
         : <><div class="tools"><Search value={text} onInput={setText} /><span class="quiet">{slowed ? "" : "What collecting costs jobs is measured where GPUs are recorded; elsewhere: pilotlight overhead. "}An agent over its budget collects less.</span></div>
-          <Table rows={shown} limit={200} label="agents" empty="No agent fits." columns={[
+          <Table rows={shown} limit={200} label="agents" isCards empty="No agent fits." columns={[
             { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
             { title: "state", isText: true, isBrief: true, cell: (row) => <span class={row.state === "up" ? "" : "partial"} title={clock(row.seen_ns)}>{row.state}, {ago(row.seen_ns, now)}</span>, sort: (row) => row.state },
             { title: "doctor", isText: true, isBrief: true, cell: (row) => wordOf(row.agent), sort: (row) => wordOf(row.agent) },
-            { title: "version", isText: true, cell: (row) => row.version, sort: (row) => row.version },
-            { title: "slows jobs by", cell: (row) => <Slows cost={costOf.get(row.agent)} />, sort: (row) => costOf.get(row.agent)?.cost.overhead_high ?? -1 },
-            { title: "sampler", cell: (row) => { const cost = costOf.get(row.agent)?.cost; return cost && cost.sampler_ratio !== null ? <span title={`the sampler of the process with the most, at ${value(cost.rate_hz)} Hz or more`}>{share(cost.sampler_ratio)}</span> : "–"; }, sort: (row) => costOf.get(row.agent)?.cost.sampler_ratio ?? -1 },
-            { title: "kernels recorded", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
-            { title: "agent's CPU", cell: (row) => <>{share(row.cpu_ratio)}{ofBudget(costOf.get(row.agent)?.cpu_ceiling_ratio, share)}</>, sort: (row) => row.cpu_ratio }, { title: "memory", cell: (row) => <>{size(row.rss_bytes)}{ofBudget(costOf.get(row.agent)?.memory_ceiling_bytes, size)}</>, sort: (row) => row.rss_bytes },
-            { title: "clock", cell: (row) => `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}`, sort: (row) => Math.abs(row.offset_ns) },
+            ...(versions.length > 1 ? [{ title: "version", isText: true, cell: (row: AgentRow) => row.version, sort: (row: AgentRow) => row.version }] : []),
+            { title: "slows jobs by", hint: "the process that is slowed most, measured now by steps with and without recording", cell: (row) => <Slows cost={costOf.get(row.agent)} />, sort: (row) => costOf.get(row.agent)?.cost.overhead_high ?? -1 },
+            { title: "sampler", hint: "of a core, in the process that it takes the most of", cell: (row) => { const cost = costOf.get(row.agent)?.cost; return cost && cost.sampler_ratio !== null ? <span title={`the sampler of the process with the most, at ${value(cost.rate_hz)} Hz or more`}>{share(cost.sampler_ratio)}</span> : "–"; }, sort: (row) => costOf.get(row.agent)?.cost.sampler_ratio ?? -1 },
+            { title: "kernels", hint: "the part of the time in which kernels are recorded one by one", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
+            { title: cpu ? `CPU of ${share(cpu)}` : "CPU", hint: "what the agent takes of a core, and its budget", cell: (row) => <>{share(row.cpu_ratio)}{!cpu && ofBudget(costOf.get(row.agent)?.cpu_ceiling_ratio, share)}</>, sort: (row) => row.cpu_ratio }, { title: memory ? `memory of ${size(memory)}` : "memory", hint: "what the agent has in memory, and its budget", cell: (row) => <>{size(row.rss_bytes)}{!memory && ofBudget(costOf.get(row.agent)?.memory_ceiling_bytes, size)}</>, sort: (row) => row.rss_bytes },
+            { title: "clock", hint: "how far the node's clock is off the collector's", cell: (row) => (row.offset_ns || row.uncertainty_ns ? `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}` : "the same"), sort: (row) => Math.abs(row.offset_ns) },
             ...(shown.some((row) => row.spool_bytes > 0) ? [{ title: "to be sent", cell: (row: AgentRow) => size(row.spool_bytes), sort: (row: AgentRow) => row.spool_bytes }] : []),
             { title: "lost", cell: (row) => lostOf(row), sort: (row) => row.records_dropped + row.rows_lost + row.batches_lost },
             { title: "GPUs", cell: (row) => (row.gpus.length ? <span title={row.gpus.join(", ")}>{row.gpus.length} × {row.gpus[0]!.replace(/^NVIDIA (\S+).*$/, "$1")}</span> : "none seen") },
-            { title: "jobs", isText: true, cell: (row) => row.jobs.slice(0, 4).map((job) => <a href={write(["job", job])}>{job} </a>) }]} />
+            { title: "jobs", isText: true, cell: (row) => <>{row.jobs.slice(0, 4).map((job, i) => <>{i > 0 && ", "}<a href={write(["job", job])} title={job}>{job}</a></>)}{row.jobs.length > 4 && ` and ${row.jobs.length - 4} more`}</> }]} />
           {doctor ? <Doctor rows={doctor.filter((row) => shown.some((agent) => agent.agent === row.agent))} /> : <Waiting height={120} />}</>}
     </>
   );

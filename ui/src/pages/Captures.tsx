@@ -51,11 +51,11 @@ function AllCaptures() {
   const shown = rows?.filter((row) => !wanted || [row.id, row.job, row.reason, row.asked_by, row.problem, row.state].some((each) => each.toLowerCase().includes(wanted))) ?? [];
   return (
     <>
-      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1></header>
+      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows?.length === 0 ? "No capture yet" : rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1></header>
       <Ask only={only} />
-      {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="No capture yet" command={`pilotlight capture ${only || "JOB"} --steps 3 --ranks all`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
+      {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="Take one above, or on a terminal" command={`pilotlight capture ${only || "JOB"} --steps 3 --ranks all`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
         : <><div class="tools"><Search value={text} onInput={setText} />{only && <a href={write(["captures"])}>of all jobs</a>}</div>
-          <Table rows={shown} limit={100} label="captures" empty="No capture fits." columns={[
+          <Table rows={shown} limit={100} label="captures" isCards empty="No capture fits." columns={[
             { title: "capture", isText: true, cell: (row) => <a href={write(["captures", row.id])}>{row.id}</a>, sort: (row) => row.id },
             { title: "job", isText: true, cell: (row) => <a href={write(["job", row.job])}>{row.job}</a>, sort: (row) => row.job },
             { title: "asked", cell: (row) => <span title={clock(row.requested_ns)}>{ago(row.requested_ns, now)}</span>, sort: (row) => row.requested_ns },
@@ -64,7 +64,7 @@ function AllCaptures() {
             { title: "nodes", cell: (row) => `${count(row.files)} of ${count(row.nodes.length)}` },
             { title: "covers", cell: (row) => duration(row.to_ns - row.from_ns) }, { title: "size", cell: (row) => size(row.bytes), sort: (row) => row.bytes },
             { title: "expires", cell: (row) => (row.state === "expired" ? "has expired" : row.expires_ns ? (row.expires_ns > now ? `in ${duration(row.expires_ns - now)}` : "now") : "never") },
-            { title: "", isText: true, cell: (row) => (row.files > 0 && row.state !== "expired" ? <a href={write(["trace", row.id, "timeline"])}>timeline</a> : "") }]} /></>}
+            { title: "open", isText: true, cell: (row) => (row.files > 0 && row.state !== "expired" ? <a href={write(["trace", row.id, "timeline"])}>timeline</a> : "") }]} /></>}
     </>
   );
 }
@@ -110,7 +110,7 @@ function OneCapture({ id }: { id: string }) {
         { title: "ranks", isText: true, cell: (node) => ranksText(node.ranks) || "–" },
         { title: "state", isText: true, cell: (node) => (node.state === "failed" ? <span class="partial">failed: {node.why}</span> : WORDS[node.state] ?? node.state), sort: (node) => node.state },
         { title: "size", cell: (node) => (node.bytes ? size(node.bytes) : "–"), sort: (node) => node.bytes },
-        { title: "", isText: true, cell: (node) => (node.state === "stored" && node.bytes ? <a href={source.href(`v1/captures/file?id=${encodeURIComponent(id)}&name=${encodeURIComponent(node.node)}.tar.zst`)} download>download</a> : "") }]} />
+        { title: "file", isText: true, cell: (node) => (node.state === "stored" && node.bytes ? <a href={source.href(`v1/captures/file?id=${encodeURIComponent(id)}&name=${encodeURIComponent(node.node)}.tar.zst`)} download>download</a> : "") }]} />
     </>
   );
 }
@@ -138,14 +138,16 @@ function Ask({ only }: { only: string }) {
   // The one that a link named is there before the list is.
   const offered = job && !running.includes(job) ? [job, ...running] : running;
   return (
-    <form class="tools" onSubmit={(event) => void ask(event)} aria-label="take a capture">
+    <form class="panel" onSubmit={(event) => void ask(event)} aria-label="take a capture">
+      <h2>Take a capture</h2><div class="tools">
       <Field label="job"><select value={job} required onChange={(event) => setJob((event.target as HTMLSelectElement).value)}><option value="">choose a running job …</option>{offered.map((name) => <option value={name}>{name}</option>)}</select></Field>
       <Field label="ranks"><input value={ranks} size={10} placeholder="all" onInput={(event) => setRanks((event.target as HTMLInputElement).value)} /></Field>
       <Choose label="the last" value={seconds} onChange={setSeconds}>{["10", "30", "60", "120"].map((value) => <option value={value}>{value} s</option>)}</Choose>
       <Choose label="and trace" value={steps} onChange={setSteps}><option value="0">no step</option>{["1", "3", "10"].map((value) => <option value={value}>the next {plural(Number(value), "step")}</option>)}</Choose>
       {steps !== "0" && <Check label="with shapes, for the roofline" checked={shapes === "1"} onChange={(checked) => setShapes(checked ? "1" : "")} />}
-      <button type="submit" disabled={!job}>take a capture</button>
-      <span class="quiet" aria-live="polite">{told}</span>
+      <button type="submit" class="primary" disabled={!job}>take a capture</button>
+      </div>
+      <p class="quiet" aria-live="polite">{told || "The last seconds come out of the flight recorders of the ranks, without stopping them; traced steps are recorded in full detail when they come."}</p>
     </form>
   );
 }

@@ -5,7 +5,7 @@ import { change, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useData } from "../data/load";
 import { PALETTE, stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
-import { clock, duration, plural, shortName, signedShare } from "../look/format";
+import { ago, clock, duration, plural, shortName, signedShare } from "../look/format";
 import { FlameView } from "../parts/FlameView";
 import { Choose, Empty, Failed, Search, Table, Waiting } from "../parts/parts";
 import { PART_NAMES } from "../parts/time";
@@ -43,11 +43,21 @@ export function ComparePage() {
   );
   return (
     <>
-      {!before || !after ? <><header><p class="about">compare</p><h1>Which two?</h1></header>{side("before", before, beforeSpan)}{side("after", after, afterSpan)}
-        {jobs.length === 0 && <Empty title="No job is stored yet" command="pilotlight run -- python train.py" />}</>
+      {!before || !after ? <><header><p class="about">compare</p><h1>Which two? Jobs, or two stretches of one.</h1></header>{side("before", before, beforeSpan)}{side("after", after, afterSpan)}
+        {jobs.length === 0 ? <Empty title="No job is stored yet" command="pilotlight run -- python train.py" /> : <Offers jobs={jobs} />}</>
         : <Compared key={`${before}${after}`} before={before} after={after} a={spanOf(beforeSpan, jobs.find((row) => row.job === before))} b={spanOf(afterSpan, jobs.find((row) => row.job === after))} tools={<>{side("before", before, beforeSpan)}{side("after", after, afterSpan)}</>} />}
     </>
   );
+}
+
+// What somebody asks most often of a job, ready to click.
+function Offers({ jobs }: { jobs: JobRow[] }) {
+  const link = (job: string, before: string, after: string, text: string) => <a href={write(["compare"], { before: job, before_span: before, after: job, after_span: after })}>{text}</a>;
+  const now = Date.now() * 1e6;
+  return <Table title="A job with itself" label="offers" rows={jobs.slice().sort((a, b) => b.updated_ns - a.updated_ns)} limit={12} columns={[
+    { title: "job", isText: true, isBrief: true, cell: (row) => row.job, sort: (row) => row.job }, { title: "state", isText: true, isBrief: true, cell: (row) => `${row.state}, ${ago(row.updated_ns, now)}`, sort: (row) => row.state },
+    { title: "ran for", cell: (row) => duration(row.updated_ns - row.started_ns), sort: (row) => row.updated_ns - row.started_ns },
+    { title: "compare", isText: true, cell: (row) => <>{link(row.job, "half1", "half2", "its first half with its second")}{row.updated_ns - row.started_ns > 5400e9 && <> · {link(row.job, "1h-1h", "1h", "the last hour with the one before")}</>}{row.updated_ns - row.started_ns > 129_600e9 && <> · {link(row.job, "24h-24h", "24h", "the last day with the one before")}</>}</> }]} />;
 }
 
 function Compared({ before, after, a, b, tools }: { before: string; after: string; a: { from: number; to: number }; b: { from: number; to: number }; tools: preact.ComponentChildren }) {
@@ -63,15 +73,15 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
     { title: "what", isText: true, isName: true, cell: (row) => <span title={row.what}>{name(row.what)}</span>, sort: (row) => row.what },
     { title: "before", cell: (row) => duration(row.before_ns), sort: (row) => row.before_ns }, { title: "after", cell: (row) => duration(row.after_ns), sort: (row) => row.after_ns },
     { title: "difference", cell: (row) => <>{row.after_ns >= row.before_ns ? "+" : "−"}{duration(Math.abs(row.after_ns - row.before_ns))}</>, sort: (row) => row.after_ns - row.before_ns },
-    { title: "", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;
+    { title: "change", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;
   return (
     <>
       <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "too few to tell from noise" : `chance alone does this in ${found.noise_probability < 0.001 ? "less than 0.1" : (100 * found.noise_probability).toFixed(1)} % of cases`}</>}</p><h1>{found ? found.headline : "Comparing …"}</h1>{found?.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}</header>
       {tools}
       {!found ? <Waiting height={300} /> : <div class="columns">
-        {rows("A step", [found.step, ...found.parts], (what) => PART_NAMES[what] ?? what)}
-        {rows("Kernels, a step and rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
-        <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "", isText: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
+        {rows("Parts of a step", [found.step, ...found.parts], (what) => PART_NAMES[what] ?? what)}
+        <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "fact", isText: true, isBrief: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
+        {rows("Kernels, in a step of a rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
       </div>}
       {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><FlameView laid={laid} text={text} palette={PALETTE} limit={20} /></section>}
     </>

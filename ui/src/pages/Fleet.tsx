@@ -1,10 +1,11 @@
 // All jobs, the worst first, and the machines below them.
 import { useMemo } from "preact/hooks";
+import { Scale } from "../charts/Scale";
 import { change, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useNews } from "../data/load";
 import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
 import { heatColour, isDark } from "../look/colours";
-import { ago, clock, count, duration, hours, share, signedShare, UNKNOWN } from "../look/format";
+import { ago, clock, count, duration, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
 import { Bar, Check, Choose, Empty, Failed, Legend, Search, Table, Waiting } from "../parts/parts";
 import { storedPieces } from "../parts/time";
 
@@ -34,7 +35,7 @@ export function FleetPage() {
     <>
       <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? fleet.headline : "Asking the store …"}</h1>{fleet?.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}</header>
       {!fleet ? <Waiting height={420} label="jobs" /> : fleet.jobs.length === 0
-        ? <Empty title="No job has reported in this time" command={`pilotlight agent --collector ${location.origin}`}>Start an agent that sends here, then any job under <code>pilotlight run</code>.</Empty>
+        ? <Empty title="Send a job here" command={`PILOTLIGHT_COLLECTOR=${location.origin} pilotlight run -- python train.py`}>On one machine this is all; on a cluster, start an agent on each node: <code>pilotlight agent --collector {location.origin}</code></Empty>
         : <>
           <div class="tools">
             <Search value={text} onInput={setText} />
@@ -52,17 +53,17 @@ export function FleetPage() {
 }
 
 function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: string }) {
-  return <Table rows={jobs} limit={100} label="jobs" empty="No job fits." columns={[
+  return <Table rows={jobs} limit={100} label="jobs" isCards empty="No job fits." columns={[
     { title: "job", isText: true, cell: (job) => <a href={write(["job", job.job])} title={job.job}>{job.job}</a>, sort: (job) => job.job },
     { title: "state", isText: true, isBrief: true, cell: (job) => <span title={clock(job.updated_ns)}>{job.state}{job.state !== "running" && <small> {ago(job.updated_ns, now)}</small>}{job.attempts > 1 && <small> · {job.attempts} attempts</small>}</span>, sort: (job) => job.state },
     { title: "ranks", cell: (job) => count(job.ranks), sort: (job) => job.ranks },
-    { title: "step", cell: (job) => <>{duration(job.step_ns)}{job.change_ratio !== null && Math.abs(job.change_ratio) >= 0.02 && <small class={job.change_ratio > 0 ? "partial" : ""}> {signedShare(job.change_ratio)}</small>}</>, sort: (job) => job.step_ns ?? 0 },
-    { title: `its last ${since}`, isText: true, isBrief: true, cell: (job) => <Spark values={job.trend_ns} /> },
-    ...(jobs.some((job) => job.mfu_ratio !== null) ? [{ title: "MFU", cell: (job: FleetJob) => (job.mfu_ratio === null ? <small>{UNKNOWN}</small> : share(job.mfu_ratio)), sort: (job: FleetJob) => job.mfu_ratio ?? 0 }] : []),
+    { title: "step", cell: (job) => <>{duration(job.step_ns)}{job.change_ratio !== null && Math.abs(job.change_ratio) >= 0.02 && <small class={job.change_ratio > 0 ? "partial" : ""} title={`its latest point against the mean of those before, in the last ${since}`}> {signedShare(job.change_ratio)}</small>}</>, sort: (job) => job.step_ns ?? 0 },
+    { title: `its last ${since}`, hint: "the step time over that time", isText: true, isBrief: true, cell: (job) => <Spark values={job.trend_ns} /> },
+    ...(jobs.some((job) => job.mfu_ratio !== null) ? [{ title: "MFU", hint: "model FLOPs utilisation: how much of the GPUs' peak the model uses, as the program tells it", cell: (job: FleetJob) => (job.mfu_ratio === null ? <small>{UNKNOWN}</small> : share(job.mfu_ratio)), sort: (job: FleetJob) => job.mfu_ratio ?? 0 }] : []),
     { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
-    { title: "worst finding", isText: true, isName: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class="quiet">{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
+    { title: "worst finding", isText: true, isName: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class={job.open_findings ? "quiet" : "quiet none"}>{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
     { title: "GPU hours", cell: (job) => hours(job.gpu_hours), sort: (job) => job.gpu_hours },
-    { title: "of them lost", cell: (job) => hours(job.lost_hours), sort: (job) => job.lost_hours ?? 0 },
+    { title: "of them lost", hint: "hours of GPUs in which nothing was computed: waiting for others, copies, input, the host", cell: (job) => hours(job.lost_hours), sort: (job) => job.lost_hours ?? 0 },
   ]} />;
 }
 
@@ -92,7 +93,7 @@ const COLOURINGS: Record<Colouring, { of(gpu: GpuNow, node: Node): number | null
   temperature: { of: (gpu) => gpu.temperature_c ?? null, low: 40, high: 90, text: (value) => `${value.toFixed(0)} °C` },
   clock: { of: (gpu) => gpu.clock_mhz ?? null, low: 2000, high: 1000, text: (value) => `${value.toFixed(0)} MHz` },
   throttling: { of: (gpu) => gpu.throttle_ratio ?? null, low: 0, high: 1, text: (value) => `throttled ${share(value)} of the time` },
-  findings: { of: (_, node) => node.open_findings, low: 0, high: 3, text: (value) => `${value} open findings` },
+  findings: { of: (_, node) => node.open_findings, low: 0, high: 3, text: (value) => plural(value, "open finding") },
 };
 
 function Machines({ nodes }: { nodes: Node[] }) {
@@ -105,11 +106,11 @@ function Machines({ nodes }: { nodes: Node[] }) {
   if (!nodes.length) return null;
   return (
     <section>
-      <div class="tools"><h2>{count(nodes.length)} nodes</h2>
+      <div class="tools"><h2>{plural(nodes.length, "node")}</h2>
         <Choose label="colour by" value={by} onChange={setBy}>{Object.keys(COLOURINGS).map((name) => <option value={name}>{name}</option>)}</Choose>
         <Check label="only nodes with findings" checked={only === "findings"} onChange={(checked) => setOnly(checked ? "findings" : "")} />
-        <span class="legend"><span><span class="swatch" style={{ background: `rgb(${heatColour(0.05, dark).join(",")})`, border: "1px solid var(--line)" }} />{text(low)}</span><span><span class="swatch" style={{ background: `rgb(${heatColour(1, dark).join(",")})` }} />{text(high)}</span></span></div>
-      <div class="map">{shown.slice(0, 512).map((node) => <div class="node"><span title={node.jobs.join(", ")}>{node.node}{node.state === "up" ? "" : " (silent)"}</span>
+        <Scale low={text(low)} high={text(high)} /></div>
+      <div class="map">{shown.slice(0, 512).map((node) => <div class="node"><span title={node.jobs.join(", ")}>{node.node}{node.state === "up" ? "" : " (silent)"}</span>{node.open_findings > 0 && <b class="partial"> {plural(node.open_findings, "finding")}</b>}
         <div class="gpus">{node.gpus.map((gpu) => {
           const value = of(gpu, node);
           const told = `${node.node} gpu ${gpu.gpu}: ${value === null ? UNKNOWN : text(value)}${node.jobs.length ? `, ${node.jobs.join(", ")}` : ""}`;

@@ -8,13 +8,14 @@ import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/t
 import { ago, clock, count, duration, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
 import { costText, Failed, FindingCard, Fold, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
+import { Counters } from "./job/Counters";
 import { Facts } from "./job/Facts";
 import { JobFlame } from "./job/JobFlame";
 import { type Part, type Range, spanOf, Zoomed, zoomTo } from "./job/part";
 import { Phases } from "./job/Phases";
 import { Ranks } from "./job/Ranks";
 import { RunningRoof } from "./job/RunningRoof";
-import { Collectives, Counters, Kernels } from "./job/tables";
+import { Collectives, Kernels } from "./job/tables";
 
 const VIEWS = [["", "overview"], ["flame", "flame graph"], ["kernels", "kernels"], ["roofline", "roofline"], ["collectives", "collectives"], ["counters", "counters"], ["facts", "facts"], ["captures", "captures"]] as const;
 
@@ -23,12 +24,14 @@ export function JobPage({ name, view }: { name: string; view: string }) {
   const { query } = useAddress();
   const { value: job, failure, again } = useAnswer<Job>(`job?job=${encodeURIComponent(name)}`, news);
   if (failure) return <Failed failure={failure} again={again} />;
-  if (!job) return <><header><p class="about">{name}</p><h1>Asking the store …</h1></header><Waiting height={420} /></>;
+  const kept = Object.fromEntries(["from", "to"].filter((key) => query[key]).map((key) => [key, query[key]]));
+  const views = <nav class="views" aria-label="views">{VIEWS.map(([key, text]) => <a href={key === "captures" ? write(["captures"], { job: name }) : write(key ? ["job", name, key] : ["job", name], kept)} aria-current={view === key ? "page" : undefined}>{text}</a>)}
+    <a href={write(["compare"], { before: name, after: name })}>compare</a></nav>;
+  if (!job) return <><header><p class="about">{name}</p><h1>Asking the store …</h1></header>{views}{view ? <Waiting height={420} /> : <Shape />}</>;
   const whole = { from: Math.max(job.row.started_ns, job.row.updated_ns - 86_400e9), to: job.row.updated_ns + 10e9 };
   const range = query["from"] && query["to"] ? { from: Number(query["from"]), to: Number(query["to"]) } : whole;
   const gpu = job.ranks.find((rank) => rank.gpu_name)?.gpu_name;
   const dropped = job.ranks.reduce((sum, rank) => sum + rank.records_dropped, 0);
-  const kept = Object.fromEntries(["from", "to"].filter((key) => query[key]).map((key) => [key, query[key]]));
   return (
     <>
       <header>
@@ -36,8 +39,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
         <h1>{job.headline}</h1>
         {job.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}
       </header>
-      <nav class="views" aria-label="views">{VIEWS.map(([key, text]) => <a href={key === "captures" ? write(["captures"], { job: name }) : write(key ? ["job", name, key] : ["job", name], kept)} aria-current={view === key ? "page" : undefined}>{text}</a>)}
-        <a href={write(["compare"], { before: name, after: name })}>compare</a></nav>
+      {views}
       {view === "flame" ? <JobFlame job={job} range={range} news={0} />
         : view === "kernels" ? <Kernels job={job} range={range} news={news} />
         : view === "roofline" ? <RunningRoof job={job} range={range} news={news} />
@@ -47,6 +49,14 @@ export function JobPage({ name, view }: { name: string; view: string }) {
         : <Overview job={job} range={range} news={news} />}
     </>
   );
+}
+
+// Where everything will be, before anything is there.
+function Shape() {
+  return <div class="with-side">
+    <div><section><h2>Step time</h2><Waiting height={260} /></section><section><h2>Ranks × steps</h2><Waiting height={320} /></section></div>
+    <aside><h2>Findings</h2><Waiting height={200} /></aside>
+  </div>;
 }
 
 function Overview({ job, range, news }: Part) {
@@ -92,14 +102,16 @@ function Events({ job, range }: { job: Job; range: Range }) {
   const shown = job.events.filter((event) => event.time_ns >= range.from && event.time_ns <= range.to).slice(-6).reverse();
   if (!shown.length) return null;
   return <ul class="events" aria-label="events">{shown.map((event) => <li>
-    <a href={write(["job", job.row.job], { from: Math.round(event.time_ns - 300e9), to: Math.round(event.time_ns + 300e9) })} title={`${clock(event.time_ns)}: show five minutes before and after`}>{event.kind}</a> {ago(event.time_ns, job.now_ns)}{event.text && <span class="quiet">: {event.text}</span>}</li>)}</ul>;
+    <a href={write(["job", job.row.job], { from: Math.round(event.time_ns - 300e9), to: Math.round(event.time_ns + 300e9) })} title={`${clock(event.time_ns)}: show five minutes before and after`}>{event.kind}</a> <span title={clock(event.time_ns)}>{ago(event.time_ns, job.now_ns)}</span>{event.text && <span class="quiet">: {event.text}</span>}</li>)}</ul>;
 }
 
 function BreakdownOverTime({ job, range, news }: Part) {
   const { value: found, failure } = useData<Breakdown>(`v1/breakdown?job=${encodeURIComponent(job.row.job)}&points=400&${spanOf(range)}`, news);
   const lines = useMemo(() => {
     if (!found) return [];
-    const parts = storedPieces(Object.fromEntries(Object.entries(found.parts_ns).map(([part, values]) => [part, values.reduce((a, b) => a + b, 0)])));
+    const whole = found.total_ns.reduce((a, b) => a + b, 0);
+    // What is nowhere to be seen needs no line in the legend.
+    const parts = storedPieces(Object.fromEntries(Object.entries(found.parts_ns).map(([part, values]) => [part, values.reduce((a, b) => a + b, 0)]))).filter((piece) => piece.ns >= 5e-4 * whole);
     const named = Object.entries(PART_NAMES);
     return stacked(parts.map((piece) => {
       const part = named.find(([, text]) => text === piece.label && found.parts_ns[named.find(([, other]) => other === text)![0]])?.[0] ?? "other";
@@ -136,7 +148,7 @@ function Findings({ job }: { job: Job }) {
     {closed.length > 0 && <Fold name="closed" summary={`${plural(closed.length, "finding")} closed`}><ol class="findings">{closed.map(card)}</ol></Fold>}
     <h2 class="later">GPU hours</h2>
     <Table label="GPU hours" rows={[["all", job.waste.gpu_hours], ["compute", job.waste.busy_hours], ...Object.entries(job.waste.wasted_hours).sort((a, b) => b[1] - a[1]).map(([part, lost]) => [PART_NAMES[part] ?? part, lost]), ["step time not known", job.waste.unknown_hours], ["outside of steps", job.waste.outside_hours]].filter((row) => Number(row[1]) >= 0.0005) as [string, number][]}
-      columns={[{ title: "", isText: true, cell: (row) => row[0] }, { title: "", cell: (row) => hours(row[1]) }, { title: "", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />
+      columns={[{ title: "spent in", isText: true, cell: (row) => row[0] }, { title: "GPU hours", cell: (row) => hours(row[1]) }, { title: "of all", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />
     {Object.keys(job.losses).length > 0 && <><h2 class="partial">Lost on the way</h2><ul>{Object.entries(job.losses).map(([what, number]) => <li>{count(number)} {what}</li>)}</ul></>}
   </>;
 }

@@ -163,7 +163,7 @@ function Tables({ report, label }: Part) {
         { title: "self", cell: (row) => (row.is_estimate ? "≥ " : "") + duration(row.self_ns) }, { title: "p50", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p50_ns) }, { title: "p95", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p95_ns) }, { title: "max", cell: (row) => duration(row.max_ns) }]}
         empty={'No range was annotated. In the program: with pilotlight.annotate("forward"): …'} />
       <Table title="Threads" rows={report.threads} columns={[
-        { title: "thread", isText: true, cell: (row) => row.name || `thread ${row.thread}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "samples", cell: (row) => count(row.samples) }, { title: "", cell: (row) => <Bar pieces={pieces(row.times)} /> },
+        { title: "thread", isText: true, cell: (row) => row.name || `thread ${row.thread}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "samples", cell: (row) => count(row.samples) }, { title: "states", cell: (row) => <Bar pieces={pieces(row.times)} /> },
         { title: "running", cell: (row) => partOf(row.times, row.times.running_ns) }, { title: "GIL wait", cell: (row) => partOf(row.times, row.times.gil_wait_ns) }]} />
       <Table title="Counters" rows={report.counters} columns={[
         { title: "name", isText: true, cell: (row) => row.name }, { title: "rank", cell: (row) => label(row.process) }, { title: "last", cell: (row) => value(row.last) }, { title: "min", cell: (row) => value(row.min) }, { title: "max", cell: (row) => value(row.max) }]} />
@@ -171,9 +171,9 @@ function Tables({ report, label }: Part) {
         { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "collections", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns) }, { title: "of the time", cell: (row) => share(row.ratio) },
         { title: "longest", cell: (row) => duration(row.longest_ns) }, { title: "after", cell: (row) => (row.longest_since_start_ns === null ? "" : duration(row.longest_since_start_ns)) }]} />
       <Table title="Processes" rows={report.processes} columns={[
-        { title: "rank", isText: true, cell: (row) => row.label }, { title: "pid", cell: (row) => String(row.pid) }, { title: "lived", cell: (row) => duration(row.duration_ns) },
-        { title: "sampled", cell: (row) => share(row.sampled_ratio) }, { title: "", cell: (row) => (row.times ? <Bar pieces={pieces(row.times)} /> : "") },
-        { title: "end", cell: (row) => row.how + (row.exception ? ` (${row.exception})` : "") + (row.off ? `, probe off: ${row.off}` : "") }, { title: "command", isText: true, cell: (row) => row.command }]} />
+        { title: "rank", isText: true, isBrief: true, cell: (row) => row.label }, { title: "pid", cell: (row) => String(row.pid) }, { title: "lived", cell: (row) => duration(row.duration_ns) },
+        { title: "sampled", cell: (row) => share(row.sampled_ratio) }, { title: "states", cell: (row) => (row.times ? <Bar pieces={pieces(row.times)} /> : "") },
+        { title: "end", cell: (row) => row.how + (row.exception ? ` (${row.exception})` : "") + (row.off ? `, probe off: ${row.off}` : "") }, { title: "command", isText: true, isName: true, cell: (row) => <span title={row.command}>{row.command}</span> }]} />
       <section><h2>Not in these numbers</h2><ul>{lostOf(report, label).map((line) => <li>{line}</li>)}</ul></section>
       <section><h2>Cost of pilotlight</h2><ul>{costOf(report).map((line) => <li>{line}</li>)}</ul></section>
     </div>

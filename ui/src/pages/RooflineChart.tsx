@@ -1,7 +1,7 @@
 // Operators against what the GPU can do: how many operations for each byte, how many a second.
 import { LIMIT_COLOURS, Roof } from "../charts/Roof";
 import type { Roofline, RooflineRow } from "../data/types";
-import { count, duration, share, threeDigits } from "../look/format";
+import { count, duration, plural, share, threeDigits } from "../look/format";
 import { useChoice } from "../data/address";
 import { useAnswer } from "../data/load";
 import { nameKey } from "../charts/tree";
@@ -22,7 +22,8 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
   const chosen = key ? roofline.rows.find((row) => keyOf(row) === key) ?? null : null;
   const setChosen = (row: RooflineRow | undefined) => { if (row) setKey(keyOf(row)); };
   const rows = roofline.rows.filter((row) => row.bytes > 0 && row.flops > 0 && row.total_ns > 0);
-  if (!roofline.rows.length) return <Empty title="No operator with a cost model" command="torch.profiler.profile(record_shapes=True)">{roofline.missing || "The roofline needs the shapes of the operators' inputs."}</Empty>;
+  const missing = roofline.missing ?? "";
+  if (!roofline.rows.length) return <Empty title="Not measured" {...(/shapes/.test(missing) ? { command: "torch.profiler.profile(record_shapes=True)" } : {})}>{missing ? `${missing[0]!.toUpperCase()}${missing.slice(1)}.` : "No operator of this trace has a cost model."}</Empty>;
   const intensity = (row: RooflineRow) => row.flops / row.bytes;
   const rate = (row: RooflineRow) => (row.flops * row.count) / (row.total_ns / 1e9);
   const longest = Math.max(...rows.map((row) => row.total_ns), 1);
@@ -35,13 +36,13 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
           <Roof peaks={roofline.peaks} label="roofline chart" chosen={told === null ? -1 : rows.indexOf(told)} onChoose={(i) => setChosen(rows[i])}
             points={rows.slice(0, 300).map((row) => ({ x: intensity(row), y: rate(row), radius: 3 + 13 * Math.sqrt(row.total_ns / longest), colour: LIMIT_COLOURS[row.limit] ?? "other", title: `${row.operator} ${row.shapes}: ${row.limit}. ${advice(row)}` }))} />
           <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}{rows.some((row) => !(row.limit in LIMIT_COLOURS)) && <span><span class="swatch" style={{ background: "var(--other)" }} />not known</span>}<span>size: time</span></span>
-          {told && <p class="readout" aria-live="polite"><b>{told.operator}</b> {told.shapes}<br />{duration(told.total_ns)} in {count(told.count)}, {share(told.roofline_ratio)} of what this GPU reaches, {threeDigits(told.flops / told.bytes)} operations for each byte: {advice(told)}</p>}
+          {told && <p class="readout" aria-live="polite"><b>{told.operator}</b> {told.shapes}<br />{duration(told.total_ns)} in {plural(told.count, "call")}, {share(told.roofline_ratio)} of what this GPU reaches, {threeDigits(told.flops / told.bytes)} operations for each byte: {advice(told)}</p>}
         </div>
         <Table rows={roofline.rows} limit={40} label="operators" columns={[
           { title: "operator", isText: true, isName: true, cell: (row) => <button type="button" class="plain" title={`${row.operator} ${row.shapes}`} onClick={() => setChosen(row)}>{row.operator.replace(/^aten::/, "")} <small>{row.shapes}</small></button>, sort: (row) => row.operator },
           { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
           { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
-          { title: "of achievable", cell: (row) => share(row.roofline_ratio), sort: (row) => row.roofline_ratio },
+          { title: "of achievable", hint: "of the rate that programs reach on this GPU with as many operations for each byte", cell: (row) => share(row.roofline_ratio), sort: (row) => row.roofline_ratio },
           { title: "limit", isText: true, cell: (row) => <span title={row.reason}>{row.limit}</span>, sort: (row) => row.limit },
         ]} />
       </div>

@@ -73,7 +73,8 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
     const half = Math.max(found.duration_ns * 4, 2000);
     const middle = found.start_ns + found.duration_ns / 2;
     changeView(clamp({ from: middle - half, to: middle + half }, trace.length_ns));
-    setPicked({ rank: found.rank, row: found.row, start: found.start_ns, duration: found.duration_ns, name: found.name, count: 1, span: found.span, activity: "", flowRow: -1, flowStart: 0 });
+    // Its tile tells the rest: what it is, and what it is joined with.
+    setPicked(pickedOf([found.rank, found.row, found.start_ns, found.duration_ns].join(",")));
   };
 
   return (
@@ -160,6 +161,8 @@ function useHits(trace: Trace, text: string, served: boolean): Hits | null {
   return hits;
 }
 
+const rowName = (trace: Trace, range: Range): string => trace.ranks.find((rank) => rank.rank === range.rank)?.rows[range.rows[0]!]?.title ?? "1 row";
+
 function Selected({ trace, range, base }: { trace: Trace; range: Range; base: string[] }) {
   const source = useSource();
   const [totals, setTotals] = useState<Totals | null>(null);
@@ -172,7 +175,7 @@ function Selected({ trace, range, base }: { trace: Trace; range: Range; base: st
   const length = range.to - range.from;
   return (
     <div>
-      <h2>Selected: {duration(length)} of rank {range.rank}{range.rows.length ? `, ${plural(range.rows.length, "row")}` : ", all rows"}</h2>
+      <h2>Selected: {duration(length)} of rank {range.rank}{range.rows.length === 1 ? `, ${rowName(trace, range)}` : range.rows.length ? `, ${plural(range.rows.length, "row")}` : ", all rows"}</h2>
       {totals && <p class="quiet">{plural(totals.spans, "span")} with {plural(totals.names, "name")}. <a href={write([...base, "flame"], { rank: range.rank, from: Math.round(range.from), to: Math.round(range.to) })}>As a flame graph</a></p>}
       {totals && <Table rows={totals.rows} limit={20} label="totals of the selection" columns={[
         { title: "name", isText: true, isName: true, cell: (row: Total) => <><span class="swatch" style={{ background: `var(--${activities[row.activity]})` }} /> <span title={row.name}>{shortName(row.name)}</span></>, sort: (row) => row.name },

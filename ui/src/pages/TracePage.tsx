@@ -4,7 +4,7 @@ import { change, useAddress, write } from "../data/address";
 import { useAnswer, useSource } from "../data/load";
 import type { Kernel, Rank, Roofline, Trace } from "../data/types";
 import { count, duration, plural, share, shortName } from "../look/format";
-import { Bar, Choose, Failed, FindingCard, Fold, Legend, piecesOf, Table, Waiting } from "../parts/parts";
+import { Bar, Choose, Empty, Failed, FindingCard, Fold, Legend, piecesOf, type Shown, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
 import { FlameGraph } from "./FlameGraph";
 import { RooflineChart } from "./RooflineChart";
@@ -36,11 +36,17 @@ function Views({ base, view, trace }: { base: string[]; view: string; trace: Tra
   return <nav class="views" aria-label="views">{shown.map(([key, text]) => <a href={write(key ? [...base, key] : base)} aria-current={view === key ? "page" : undefined}>{text}</a>)}</nav>;
 }
 
-export function placesOf(trace: Trace, base: string[], finding: Trace["findings"][number]): { text: string; href: string }[] {
-  const seen = finding.places.slice(0, 3).map((place) => {
+const brief = (name: string): string => (name.length > 30 ? `${name.slice(0, 29)}…` : name);
+
+export function placesOf(trace: Trace, base: string[], finding: Trace["findings"][number]): Shown[] {
+  const places = finding.places.slice(0, 3);
+  const seen = places.map((place, i) => {
     const around = Math.max(place.duration_ns, 20_000);
+    // Of several places with one name the first is named, the others are told by their time.
+    const isNamed = places.findIndex((each) => each.name === place.name) === i;
     return {
-      text: `show me: ${shortName(place.name).slice(0, 32)}`,
+      text: `${isNamed ? `show me: ${brief(shortName(place.name))} ` : ""}at ${duration(place.start_ns)}`,
+      title: `${place.name}, ${duration(place.duration_ns)} on rank ${place.rank}`,
       href: write([...base, "timeline"], { from: Math.round(place.start_ns - around), to: Math.round(place.start_ns + place.duration_ns + around), open: place.rank, range: `${Math.round(place.start_ns)},${Math.round(place.start_ns + place.duration_ns)},${place.rank}` }),
     };
   });
@@ -54,18 +60,18 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
   return (
     <div class="with-side">
       <div>
-        {worst && <section><h2>Where the time goes{trace.ranks.length > 1 ? `: rank ${worst.rank}, the one that idles most` : ""}</h2>
+        {worst && <section><h2>Where the time goes{trace.ranks.length > 1 ? ` on rank ${worst.rank}, which idles most` : ""}</h2>
           <Bar pieces={piecesOf(worst.parts)} wide /><Legend pieces={piecesOf(worst.parts)} /></section>}
-        <StepsChart trace={trace} base={base} />
-        <Table title="Ranks" rows={withParts} limit={16} columns={[
+        <StepsChart trace={trace} base={base} shown={worst} />
+        <Table title="Ranks" rows={trace.ranks.length > 1 || !withParts.length ? withParts : []} limit={16} columns={[
           { title: "rank", cell: (row) => <a href={write([...base, "timeline"], { open: row.rank })}>{row.rank < 0 ? "–" : row.rank}</a>, sort: (row) => row.rank },
           { title: "window", cell: (row) => duration(row.parts.window_ns), sort: (row) => row.parts.window_ns },
-          { title: "", cell: (row) => <Bar pieces={piecesOf(row.parts)} /> },
+          { title: "where the time goes", cell: (row) => <Bar pieces={piecesOf(row.parts)} /> },
           { title: "compute", cell: (row) => share(row.parts.compute_ns / row.parts.window_ns), sort: (row) => row.parts.compute_ns / row.parts.window_ns },
           { title: "exposed communication", cell: (row) => share(row.parts.exposed_communication_ns / row.parts.window_ns), sort: (row) => row.parts.exposed_communication_ns / row.parts.window_ns },
           { title: "exposed copies", cell: (row) => share(row.parts.exposed_copy_ns / row.parts.window_ns), sort: (row) => row.parts.exposed_copy_ns / row.parts.window_ns },
           { title: "idle", cell: (row) => share(row.parts.idle_ns / row.parts.window_ns), sort: (row) => row.parts.idle_ns / row.parts.window_ns },
-        ]} empty="No device activity in this trace." />
+        ]} {...(withParts.length ? {} : { empty: "No device activity in this trace." })} />
         <Table title="Kernels" rows={trace.kernels} limit={20} columns={[
           { title: "kernel", isText: true, isName: true, cell: (row: Kernel) => <a href={write([...base, "timeline"], { q: shortName(row.name).replace(/<.*$/, "") })} title={row.name}>{shortName(row.name)}</a>, sort: (row) => row.name },
           { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category },
@@ -88,8 +94,8 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
 }
 
 // A bar a step: its length is its time, its parts where the time went.
-function StepsChart({ trace, base }: { trace: Trace; base: string[] }) {
-  const rank = trace.ranks.find((row) => row.steps.some((step) => step.parts !== null)) ?? trace.ranks.find((row) => row.steps.length);
+function StepsChart({ trace, base, shown }: { trace: Trace; base: string[]; shown: Rank | undefined }) {
+  const rank = shown?.steps.some((step) => step.parts !== null) ? shown : trace.ranks.find((row) => row.steps.some((step) => step.parts !== null)) ?? trace.ranks.find((row) => row.steps.length);
   if (!rank) return <section><h2>Steps</h2><p class="empty">No step is marked in this trace. In PyTorch: call <code>prof.step()</code> once a step.</p></section>;
   const steps = rank.steps.slice(0, 60);
   const longest = Math.max(...steps.map((step) => step.duration_ns), 1);
@@ -109,7 +115,9 @@ function RooflineView({ trace }: { trace: Trace }) {
   const { served } = useSource();
   const { query: { rank = "", gpu = "" } } = useAddress();
   const asked = [["rank", rank], ["gpu", gpu]].filter(([, value]) => value).map(([name, value]) => `${name}=${encodeURIComponent(value!)}`).join("&");
-  const { value, failure, again } = useAnswer<Roofline>(`traces/${trace.id}/roofline${asked && `?${asked}`}`);
+  const hasDevice = trace.ranks.some((row) => row.parts !== null);
+  const { value, failure, again } = useAnswer<Roofline>(hasDevice ? `traces/${trace.id}/roofline${asked && `?${asked}`}` : null);
+  if (!hasDevice) return <Empty title="No GPU work in this trace">A roofline tells how near kernels come to what their GPU can do; this trace has the host only.</Empty>;
   return (
     <>
       {served && <div class="tools">

@@ -18,7 +18,8 @@ export function FlameAlone({ laid, text, palette }: Properties) {
   const sandwich = useMemo(() => (name >= 0 && !laid.change ? { up: lay(callers(tree, laid.total, name)), down: lay(callees(tree, name)) } : null), [laid, name]);
   const zoomTo = (node: number) => setAt(node ? nodeKey(tree, node) : "");
   return sandwich
-    ? <div class="split"><div><h2>{shortName(tree.names[name]!)} <button type="button" onClick={() => change({ of: null })}>back to the whole</button></h2><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={palette} /></div><div><h2>&nbsp;</h2><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={palette} /></div></div>
+    ? <><div class="tools"><h2 title={tree.names[name]}>{shortName(tree.names[name]!)}</h2><button type="button" onClick={() => change({ of: null })}>back to the whole</button></div>
+      <div class="split"><div><h3>called by</h3><Flame laid={sandwich.up} query={text} label="Callers" palette={palette} /></div><div><h3>calls</h3><Flame laid={sandwich.down} query={text} label="Callees" palette={palette} /></div></div></>
     : <Flame laid={laid} query={text} label="Flame graph" palette={palette} zoom={zoom} onZoom={zoomTo} {...(laid.change ? {} : { onPick: (number: number) => look(tree, number) })} />;
 }
 

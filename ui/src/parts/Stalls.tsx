@@ -13,6 +13,6 @@ export function Stalls({ rows }: { rows: KernelStalls[] }) {
   return <Table title="Why kernels stall, by PC samples" label="stalls" rows={rows} limit={20} columns={[
     { title: "kernel", isText: true, isName: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span>, sort: (row) => row.name },
     { title: "of all samples", cell: (row) => share(row.ratio), sort: (row) => row.samples }, { title: "samples", cell: (row) => count(row.samples), sort: (row) => row.samples },
-    { title: "", cell: (row) => <Bar pieces={row.reasons.map((reason) => ({ label: reason.words, ns: reason.samples, colour: SHADES[reason.reason] ?? "other" }))} /> },
+    { title: "reasons", cell: (row) => <Bar pieces={row.reasons.map((reason) => ({ label: reason.words, ns: reason.samples, colour: SHADES[reason.reason] ?? "other" }))} /> },
     { title: "why", isText: true, cell: (row) => words(row) }]} />;
 }

@@ -7,12 +7,12 @@ import type { Cost, Finding, Parts } from "../data/types";
 import { duration, share, shortName, UNKNOWN } from "../look/format";
 
 // `isBrief`: text of a word or two, which is never broken. `isName`: the column that gets the room that is left;
-// what does not fit is in the title.
-export interface Column<T> { title: string; cell(row: T): ComponentChildren; isText?: boolean; isBrief?: boolean; isName?: boolean; sort?(row: T): number | string }
+// what does not fit is in the title. `hint`: what the title means, on hover.
+export interface Column<T> { title: string; hint?: string; cell(row: T): ComponentChildren; isText?: boolean; isBrief?: boolean; isName?: boolean; sort?(row: T): number | string }
 
 const LONG = 24;
 
-export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { title?: string; rows: T[]; columns: Column<T>[]; empty?: ComponentChildren; limit?: number; label?: string }) {
+export function Table<T>({ title, rows, columns, empty, limit = 50, label, isCards = false }: { title?: string; rows: T[]; columns: Column<T>[]; empty?: ComponentChildren; limit?: number; label?: string; isCards?: boolean }) {
   // What a click changed is in the address, under the name of the table.
   const place = `by-${(label ?? title ?? "table").toLowerCase().replace(/[^a-z]+/g, "-")}`;
   const [order, setOrder] = useChoice(place);
@@ -27,14 +27,14 @@ export function Table<T>({ title, rows, columns, empty, limit = 50, label }: { t
     <section>
       {title && <h2>{title}</h2>}
       <div class={shown.length > LONG ? "scroll long" : "scroll"} tabIndex={0} role="region" aria-label={label ?? title ?? "table"}>
-        <table>
+        <table class={isCards ? "cards" : ""}>
           <thead><tr>{columns.map((column, i) => (
-            <th scope="col" class={column.isText ? "text" : ""} aria-sort={sorted?.column === i ? (sorted.down ? "descending" : "ascending") : undefined}>
+            <th scope="col" class={column.isText ? "text" : ""} title={column.hint} aria-sort={sorted?.column === i ? (sorted.down ? "descending" : "ascending") : undefined}>
               {column.sort
                 ? <button type="button" class="plain" onClick={() => keep({ column: i, down: sorted?.column === i ? !sorted.down : !column.isText }, all)}>{column.title}{sorted?.column === i ? (sorted.down ? " ↓" : " ↑") : ""}</button>
                 : column.title}
             </th>))}</tr></thead>
-          <tbody>{shown.map((row) => <tr>{columns.map((column) => <td class={[column.isText && "text", column.isBrief && "brief", column.isName && "long-name"].filter(Boolean).join(" ")}>{column.cell(row)}</td>)}</tr>)}</tbody>
+          <tbody>{shown.map((row) => <tr>{columns.map((column) => <td data-title={isCards ? column.title : undefined} class={[column.isText && "text", column.isBrief && "brief", column.isName && "long-name"].filter(Boolean).join(" ")}>{column.cell(row)}</td>)}</tr>)}</tbody>
         </table>
       </div>
       {rows.length > shown.length && <button type="button" onClick={() => keep(sorted, true)}>show all {rows.length.toLocaleString("en")}</button>}
@@ -67,9 +67,22 @@ export function Bar({ pieces, wide = false, narrow = false }: { pieces: Piece[];
   </span>;
 }
 
-export function Legend({ pieces, whole }: { pieces: Piece[]; whole?: number }) {
-  const sum = whole ?? pieces.reduce((total, piece) => total + piece.ns, 0);
-  return <span class="legend">{pieces.map((piece) => <span><span class="swatch" style={{ background: `var(--${piece.colour})` }} />{piece.label} {sum ? share(piece.ns / sum) : ""} <small>{duration(piece.ns)}</small></span>)}</span>;
+// Pieces of one colour stand behind one swatch: two swatches that look the same would tell nothing. What is less than
+// half a thousandth is in the bar's words only.
+export function legendOf(pieces: Piece[]): { colour: string; pieces: (Piece & { ratio: number })[] }[] {
+  const whole = pieces.reduce((total, piece) => total + piece.ns, 0);
+  const groups = new Map<string, (Piece & { ratio: number })[]>();
+  for (const piece of pieces) {
+    const ratio = whole ? piece.ns / whole : 0, mine = groups.get(piece.colour);
+    if (ratio < 5e-4) continue;
+    if (mine) mine.push({ ...piece, label: piece.label.replace(/^idle: /, ""), ratio });
+    else groups.set(piece.colour, [{ ...piece, ratio }]);
+  }
+  return [...groups].map(([colour, mine]) => ({ colour, pieces: mine }));
+}
+
+export function Legend({ pieces }: { pieces: Piece[] }) {
+  return <span class="legend">{legendOf(pieces).map((group) => <span><span class="swatch" style={{ background: `var(--${group.colour})` }} />{group.pieces.map((piece, i) => <span>{piece.label} {share(piece.ratio)} <small>{duration(piece.ns)}{i < group.pieces.length - 1 ? "," : ""}</small></span>)}</span>)}</span>;
 }
 
 export const gain = (finding: { gain_low_ratio: number; gain_high_ratio: number }): string => {
@@ -77,14 +90,16 @@ export const gain = (finding: { gain_low_ratio: number; gain_high_ratio: number 
   return low === high ? `${low} %` : `${low} to ${high} %`;
 };
 
-export function FindingCard({ finding, number, show }: { finding: Finding; number: number; show: { text: string; href: string }[] }) {
+export interface Shown { text: string; href: string; title?: string }
+
+export function FindingCard({ finding, number, show }: { finding: Finding; number: number; show: Shown[] }) {
   return (
     <li class="finding">
       <h3><span class="number">{number}</span> {finding.title}</h3>
       <p class="gain">gain <b>{gain(finding)}</b> of the step · {finding.confidence} confidence{finding.rank !== null && finding.rank >= 0 ? ` · rank ${finding.rank}` : ""} · <span class="quiet" title={finding.place}>{shortName(finding.place)}</span></p>
       <ul>{finding.evidence.map((text) => <li>{text}</li>)}</ul>
-      <p><b>Do:</b> {finding.fix} <span class="quiet">({finding.rule})</span></p>
-      {show.length > 0 && <p class="links">{show.map((link) => <a class="button" href={link.href}>{link.text}</a>)}</p>}
+      <p><b>Do:</b> {finding.fix} <span class="quiet" title={`the rule that found it: pilotlight's docs/insights say how`}>({finding.rule})</span></p>
+      {show.length > 0 && <p class="links">{show.map((link) => <a class="button" href={link.href} title={link.title}>{link.text}</a>)}</p>}
     </li>
   );
 }
@@ -102,9 +117,11 @@ export function Command({ text }: { text: string }) {
   return <p class="command"><code>{text}</code> <button type="button" onClick={() => { void navigator.clipboard?.writeText(text).then(() => setCopied(true)); }}>{copied ? "copied" : "copy"}</button></p>;
 }
 
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?)]$/.test(text) ? "" : "."}`;
+
 export function Failed({ failure, again }: { failure: Failure; again?: () => void }) {
   return <section class="empty-state" role="alert"><h2>{failure.status === 404 ? "Not here" : failure.status === 401 || failure.status === 403 ? "Not allowed" : "This could not be loaded"}</h2>
-    <p>{failure.message}</p>{again && <button type="button" onClick={again}>try again</button>}</section>;
+    <p>{sentence(failure.message)}</p>{failure.status === 404 ? <a href="#/">to the start</a> : again && <button type="button" onClick={again}>try again</button>}</section>;
 }
 
 // The shape of what is to come, at once; nothing that turns or blinks.

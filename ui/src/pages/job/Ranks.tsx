@@ -4,7 +4,8 @@ import { Heat, type Window } from "../../charts/Heat";
 import { change, useAddress, useChoice, useKept, write } from "../../data/address";
 import { useData } from "../../data/load";
 import type { CounterName, RankRow, StepRow } from "../../data/types";
-import { ago, clock, count, duration, plural, value } from "../../look/format";
+import { counterWords } from "../../look/counter";
+import { ago, clock, count, duration, plural } from "../../look/format";
 import { Bar, Choose, Legend, Table } from "../../parts/parts";
 import { storedPieces } from "../../parts/time";
 import { type Part, spanOf } from "./part";
@@ -25,10 +26,10 @@ export function Ranks({ job, range, news }: Part) {
   return (
     <section aria-label="ranks and steps">
       <div class="tools"><h2>Ranks × steps</h2>
-        <Choose label="shows" value={measure} onChange={setMeasure}><option value="lateness">lateness</option><option value="time">longest step</option><option value="wait">wait for others</option>{counters?.map(({ name }) => <option value={`counter:${name}`}>{name}</option>)}{measure.startsWith("counter:") && !counters?.some(({ name }) => measure === `counter:${name}`) && <option value={measure}>{measure.slice(8)}</option>}</Choose>
+        <Choose label="shows" value={measure} onChange={setMeasure}><option value="lateness">lateness</option><option value="time">longest step</option><option value="wait">wait for others</option>{counters?.map(({ name }) => <option value={`counter:${name}`}>{counterWords(name).title}</option>)}{measure.startsWith("counter:") && !counters?.some(({ name }) => measure === `counter:${name}`) && <option value={measure}>{measure.slice(8)}</option>}</Choose>
         {window && <button type="button" onClick={() => changeWindow(null)}>whole map</button>}
-        <span class="quiet">{count(ranks)} ranks, {job.attempts.length > 1 ? `attempt ${job.attempt}, ` : ""}steps {count(job.first_step)} to {count(job.last_step)}</span></div>
-      <Heat key={measure} job={job.row.job} value={measure} text={measure.startsWith("counter:") ? value : duration} first={job.first_step} last={job.last_step + 1} ranks={ranks} window={window} onWindow={changeWindow} rankLabel={label} onOpen={(rank) => change({ rank })} news={news} />
+        <span class="quiet">{plural(ranks, "rank")}, {job.attempts.length > 1 ? `attempt ${job.attempt}, ` : ""}steps {count(job.first_step)} to {count(job.last_step)}</span></div>
+      <Heat key={measure} job={job.row.job} value={measure} text={measure.startsWith("counter:") ? counterWords(measure.slice(8)).text : duration} first={job.first_step} last={job.last_step + 1} ranks={ranks} window={window} onWindow={changeWindow} rankLabel={label} onOpen={(rank) => change({ rank })} news={news} />
       {chosen !== null && <OneRank job={job} range={range} news={news} rank={chosen} row={byRank.get(chosen) ?? null} />}
     </section>
   );
@@ -38,12 +39,12 @@ function OneRank({ job, range, rank, row, news }: Part & { rank: number; row: Ra
   const path = `job=${encodeURIComponent(job.row.job)}&rank=${rank}&${spanOf(range)}`;
   const { value: steps } = useData<StepRow[]>(`v1/steps?limit=12&${path}`, news);
   return (
-    <div class="finding" role="group" aria-label={`rank ${rank}`}>
+    <div class="panel" role="group" aria-label={`rank ${rank}`}>
       <h3>Rank {rank}{row && <> on {row.node}, gpu {row.gpu} <small>{row.gpu_name}</small></>} <button type="button" onClick={() => change({ rank: null })}>close</button></h3>
       {row && <><p>{plural(row.steps, "step")}, mean {duration(row.step_ns)}, longest {duration(row.slowest_ns)}; {row.state}; drops {count(row.records_dropped)}</p><Bar pieces={storedPieces(row.parts_ns)} wide /><Legend pieces={storedPieces(row.parts_ns)} /></>}
       <p class="links"><a class="button" href={write(["job", job.row.job, "flame"], { rank, from: Math.round(range.from), to: Math.round(range.to) })}>where its host spends the time</a><a class="button" href={write(["captures"], { job: job.row.job, rank })}>take a capture of it</a></p>
       {steps && <Table rows={steps} limit={12} label="latest steps" columns={[
-        { title: "step", cell: (step) => count(step.step) }, { title: "took", cell: (step) => duration(step.duration_ns) }, { title: "", cell: (step) => <Bar pieces={storedPieces(step.parts_ns)} /> }, { title: "began", cell: (step) => <span title={clock(step.start_ns)}>{ago(step.start_ns, job.now_ns)}</span> }]} />}
+        { title: "step", cell: (step) => count(step.step) }, { title: "took", cell: (step) => duration(step.duration_ns) }, { title: "where the time went", cell: (step) => <Bar pieces={storedPieces(step.parts_ns)} /> }, { title: "began", cell: (step) => <span title={clock(step.start_ns)}>{ago(step.start_ns, job.now_ns)}</span> }]} />}
     </div>
   );
 }

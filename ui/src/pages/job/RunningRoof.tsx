@@ -76,7 +76,7 @@ function Operators({ job, captures, gpu, now }: { job: string; captures: Capture
       <div class="tools"><h2>Operators, from a capture</h2>
         <Choose label="capture" value={chosen.id} onChange={(value) => change({ capture: value })}>{captures.map((row) => <option value={row.id}>{row.reason}, {ago(row.requested_ns, now)}</option>)}</Choose>
         <a href={write(["trace", chosen.id, "roofline"])}>open it</a></div>
-      {failure ? <><p class="quiet">Not measured: {failure.message}</p>{take}</> : value ? <RooflineChart roofline={value} /> : <Waiting height={200} label="reading the capture" />}
+      {failure || value?.missing ? <><p class="quiet">Not measured: {failure?.message ?? value?.missing}.</p>{take}</> : value ? <RooflineChart roofline={value} /> : <Waiting height={200} label="reading the capture" />}
     </section>
   );
 }

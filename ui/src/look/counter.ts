@@ -1,0 +1,17 @@
+// A counter's name carries its unit: gpu.sm_clock_mhz. What a person reads, and how its values are told.
+import { duration, share, size, value } from "./format";
+
+const UNITS: [string, (number: number) => string][] = [
+  ["_bytes_per_s", (number) => `${size(number)}/s`], ["_bytes", size], ["_ratio", share], ["_mhz", (number) => `${value(number)} MHz`],
+  ["_c", (number) => `${value(number)} °C`], ["_w", (number) => `${value(number)} W`], ["_j", (number) => `${value(number)} J`],
+  ["_ns", duration], ["_per_s", (number) => `${value(number)} /s`], ["_s", (number) => duration(1e9 * number)], ["_count", value],
+];
+const SHORT: Record<string, string> = { gpu: "GPU", sm: "SM", cpu: "CPU", dram: "DRAM", pcie: "PCIe", nvlink: "NVLink", ecc: "ECC", mfu: "MFU", psi: "PSI", io: "I/O" };
+
+export interface CounterWords { title: string; text(number: number): string }
+
+export function counterWords(name: string): CounterWords {
+  const [suffix, text] = UNITS.find(([end]) => name.endsWith(end)) ?? ["", value];
+  const words = name.slice(0, name.length - suffix.length).split(/[._/]+/).filter(Boolean).map((word) => SHORT[word] ?? word).join(" ");
+  return { title: words ? words[0]!.toUpperCase() + words.slice(1) : name, text };
+}

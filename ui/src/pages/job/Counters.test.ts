@@ -1,0 +1,14 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { CounterSeries } from "../../data/types";
+import { drawnOf } from "./Counters";
+
+const series = (rank: number, mean: number): CounterSeries => ({ rank, node: "n", gpu: rank, time_ns: [1, 2], mean: [mean, mean] }) as CounterSeries;
+const loud = (means: number[]): string[] => drawnOf(means.map((mean, rank) => series(rank, mean))).lines.filter((line) => !line.isQuiet).map((line) => `${line.label}: ${line.colour}`);
+
+test("a rank that is unlike the others stands out, noise does not", () => {
+  assert.deepEqual(loud([1980, 1981, 1979, 1185]), ["middle of the 3 others: compute", "rank 3: accent"]);
+  assert.deepEqual(loud([660, 661, 662, 663]), ["middle of all 4: compute"]);
+  assert.deepEqual(loud([5, 5, 5]), ["middle of all 3: compute"]);
+  assert.deepEqual(loud([7]), ["rank 0: compute"]);
+});
