@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
-from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, agents_of
+from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, agents_of
 from pilotlight.store import queries
 from pilotlight.store.batch import Clock, decode
 from pilotlight.store.queries import Reader
@@ -184,6 +184,29 @@ def test_two_stretches_alike_are_noise(client: TestClient) -> None:
         verdicts.append(client.get("/api/compare", params=sides).json()["is_noise"])
     # One of twenty such pairs differs by chance, as the page says.
     assert verdicts.count(True) >= 1 and None not in verdicts
+
+
+def test_a_stretch_that_jumps_is_not_called_too_short(
+    client: TestClient, collector: Collector
+) -> None:
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    begin_ns = now_ns - 400 * 1_000_000_000
+    jump = FleetFault("slow_link", 0, begin_ns + 100 * 1_000_000_000, factor=2.0)
+    job = FleetJob("jumps", ranks_per_node=2, first_node=31, faults=(jump,))
+    for agent in agents_of(job, begin_ns):
+        for at_ns in range(begin_ns, now_ns, WINDOW_NS):
+            body = agent.batch(at_ns, at_ns + WINDOW_NS, "running")
+            decoded = decode("default", body, Clock(), at_ns + WINDOW_NS)
+            collector.writer.submit(body, decoded).result(30)
+    assert collector.writer.flush(60)
+    middle = begin_ns + 200 * 1_000_000_000
+    sides = {"before": "jumps", "before_from": begin_ns, "before_to": middle}
+    sides |= {"after": "jumps", "after_from": middle, "after_to": now_ns}
+    found = client.get("/api/compare", params=sides).json()
+    assert found["before"]["steps"] > 100
+    assert found["noise_probability"] is None
+    assert "too few" not in found["headline"]
+    assert "differ too much among themselves" in found["headline"]
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,9 @@ def compare(
     probability = noise_probability(_blocks(old.steps), _blocks(new.steps))
     step = answers.Difference("step time", _mean(old.steps), _mean(new.steps))
     kernels = _differences(old.kernels, new.kernels)
+    fewer = min(old.steps.size, new.steps.size)
     return answers.Comparison(
-        headline=_headline(before, after, step, probability) + _uneven(old.steps, new.steps),
+        headline=_headline(before, after, step, fewer, probability) + _uneven(old.steps, new.steps),
         before=answers.Side(before, before_span.from_ns, before_span.to_ns, len(old.steps)),
         after=answers.Side(after, after_span.from_ns, after_span.to_ns, len(new.steps)),
         noise_probability=probability,
@@ -77,15 +78,20 @@ def compare(
     )
 
 
-def _headline(before: str, after: str, step: answers.Difference, probability: float | None) -> str:
+def _headline(
+    before: str, after: str, step: answers.Difference, steps: int, probability: float | None
+) -> str:
+    """`steps`: of the side with fewer."""
     if not step.before_ns or not step.after_ns:
         missing = before if not step.before_ns else after
         return f"No steps of {missing} in this time: nothing to compare."
     ratio = step.after_ns / step.before_ns - 1
     word = "slower" if ratio > 0 else "faster"
     text = f"{duration(step.after_ns)} after {duration(step.before_ns)}: {share(abs(ratio))} {word}"
-    if probability is None:
+    if probability is None and steps < LEAST_HALVES:
         return f"{text}; too few steps to tell from noise."
+    if probability is None:
+        return f"{text}; the steps of a side differ too much among themselves to tell from noise."
     if probability > NOISE_PROBABILITY:
         return f"{text}, which may be noise."
     return f"{text}, which is more than noise."
