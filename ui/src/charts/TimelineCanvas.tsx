@@ -6,6 +6,7 @@ import { activities, activityColours, colour } from "../look/colours";
 import { count, duration, shortName } from "../look/format";
 import { fitted, font, letterWidth, useCanvas } from "./canvas";
 import { type Line, lineAt, linesOf } from "./lines";
+import { flow, type Frame, gutter, idle, lineOf, measured, outline, type Picked, type Range, type View } from "./marks";
 import { isOn, type Overlay, type Stretches, stretchesOf } from "./overlay";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
 import { ruler, STEP_NAMES, stepNames, TIMES } from "./ruler";
@@ -16,9 +17,6 @@ const IDLE = /^idle: /;
 const PATH_TITLE = "critical path";
 export const UNSETTLED = -1;
 
-export interface View { from: number; to: number }
-export interface Picked { rank: number; row: number; start: number; duration: number; name: string; count: number; span: number; activity: string; flowRow: number; flowStart: number }
-export interface Range { from: number; to: number; rank: number; rows: number[] }
 
 interface Properties {
   source: Source;
@@ -74,7 +72,7 @@ export function TimelineCanvas(properties: Properties) {
     size.current = { width, height, edge };
     scroll.current = Math.min(Math.max(scroll.current, 0), Math.max(0, laid.height - (height - RULER)));
     const colours = activityColours();
-    const [text, quiet, line, ground, ink, accent, raised] = ["text", "quiet", "line", "ground", "on-node", "accent", "raised"].map(colour) as string[];
+    const [line, ground, ink, accent] = ["line", "ground", "on-node", "accent"].map(colour) as string[];
     const plot = width - edge;
     const scale = plot / (view.to - view.from);
     const visible = laid.lines.filter((item) => item.y + item.height > scroll.current && item.y < scroll.current + height - RULER);
@@ -139,71 +137,23 @@ export function TimelineCanvas(properties: Properties) {
     context.font = font(11);
     const letter = letterWidth(context);
     for (const [name, left, y, room, found] of labels) { const shown = fitted(name, room, letter); context.fillStyle = found ? ground! : ink!; if (shown) context.fillText(shown, left, y, room + 4); }
-    if (overlays.has("idle")) for (const [rank, mine] of pieces) idle(context, rank, stretchesOf(mine, 0, view.from, view.to), quiet!, text!);
-    if (picked) outline(context, picked, text!, 2);
-    if (hover) outline(context, hover, text!, 1);
-    if (picked && picked.flowRow >= 0) flow(context, picked, accent!);
-    measured(context, height, accent!);
+    const frame: Frame = { context, width, height, edge, ruler: RULER, top: scroll.current, laid, x };
+    const hasDevice = (rank: number) => trace.ranks.find((each) => each.rank === rank)?.parts !== null;
+    if (overlays.has("idle")) for (const [rank, mine] of pieces) if (hasDevice(rank)) idle(frame, rank, stretchesOf(mine, 0, view.from, view.to), pathRows.get(rank));
+    if (picked) outline(frame, picked, 2);
+    if (hover) outline(frame, hover, 1);
+    if (picked && picked.flowRow >= 0) flow(frame, picked);
+    if (range) measured(frame, range);
     context.restore();
-    gutter(context, visible, height, text!, quiet!, line!, raised!);
+    gutter(frame, visible);
     ruler(context, { view, width, left: edge, x });
     stepNames(context, { view, width, left: edge, x }, named);
   });
   redraw.current = pen.redraw;
 
-  function lineOf(rank: number, row: number): Line | null {
-    return laid.lines.find((item) => item.rank === rank && item.row === row) ?? null;
-  }
-
-  function outline(context: CanvasRenderingContext2D, box: Picked, stroke: string, thick: number) {
-    const line = lineOf(box.rank, box.row);
-    if (!line) return;
-    const left = x(box.start), right = x(box.start + box.duration);
-    context.strokeStyle = stroke;
-    context.lineWidth = thick;
-    context.strokeRect(left, line.y - scroll.current + RULER + 1, Math.max(right - left, 2), line.height - 2);
-  }
-
-  function flow(context: CanvasRenderingContext2D, box: Picked, stroke: string) {
-    const from = lineOf(box.rank, box.row), to = lineOf(box.rank, box.flowRow);
-    if (!from || !to) return;
-    const [x1, x2] = [x(box.start), x(box.flowStart)];
-    const [y1, y2] = [from, to].map((line) => line.y - scroll.current + RULER + line.height / 2) as [number, number];
-    context.strokeStyle = context.fillStyle = stroke;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.moveTo(x1, y1);
-    context.bezierCurveTo(x1, (y1 + y2) / 2, x2, (y1 + y2) / 2, x2, y2);
-    context.stroke();
-    context.beginPath();
-    context.arc(x2, y2, 3.5, 0, 7);
-    context.fill();
-  }
-
-  // Over all rows of an unfolded rank, where its device waits; the cause stands in the first of the device's rows.
-  function idle(context: CanvasRenderingContext2D, rank: number, found: Stretches, shade: string, text: string) {
-    const rows = laid.lines.filter((item) => item.rank === rank && !item.isHead);
-    if (!rows.length || trace.ranks.find((each) => each.rank === rank)?.parts === null) return;
-    const top = rows[0]!.y - scroll.current + RULER, bottom = rows.at(-1)!.y + rows.at(-1)!.height - scroll.current + RULER;
-    const told = rows.find((item) => item.isDevice && item.row !== pathRows.get(rank));
-    found.start.forEach((start, i) => {
-      const wide = (found.end[i]! - start) * ((size.current.width - size.current.edge) / (view.to - view.from));
-      if (activities[found.activity[i]!] !== "idle" || wide < 0.5) return;
-      const left = x(start);
-      context.globalAlpha = 0.22;
-      context.fillStyle = shade;
-      context.fillRect(left, top, wide, bottom - top);
-      context.globalAlpha = 1;
-      if (wide > 40 && told) {
-        context.fillStyle = text;
-        context.fillText(fitted(found.name[i]!, wide - 8, letterWidth(context)), left + 4, told.y - scroll.current + RULER + told.height / 2 + 0.5);
-      }
-    });
-  }
-
   // What a link has chosen is known by its place only until its tile is there.
   function settlePicked() {
-    const line = picked && picked.span === UNSETTLED ? lineOf(picked.rank, picked.row) : null;
+    const line = picked && picked.span === UNSETTLED ? lineOf(laid, picked.rank, picked.row) : null;
     if (!line || !picked) return;
     const low = Math.max(picked.start, view.from), high = Math.min(picked.start + picked.duration, view.to);
     const box = low <= high ? near(line, (low + high) / 2, 0) : near(line, picked.start + picked.duration / 2, 0, { from: picked.start - 1, to: picked.start + picked.duration + 1 });
@@ -217,55 +167,6 @@ export function TimelineCanvas(properties: Properties) {
     for (const step of named) {
       const left = x(step.start_ns);
       if (left >= size.current.edge && left <= size.current.width) context.fillRect(left, RULER, 1, height);
-    }
-  }
-
-  function measured(context: CanvasRenderingContext2D, height: number, accent: string) {
-    if (!range) return;
-    const left = x(range.from), right = x(range.to);
-    // The totals are of these rows, so they are shaded and no others.
-    const mine = laid.lines.filter((item) => item.rank === range.rank && (!range.rows.length || range.rows.includes(item.row)));
-    context.globalAlpha = 0.2;
-    context.fillStyle = accent;
-    for (const item of mine) context.fillRect(left, item.y - scroll.current + RULER, right - left, item.height);
-    context.globalAlpha = 1;
-    context.fillRect(left, RULER, 1, height);
-    context.fillRect(right, RULER, 1, height);
-    const label = duration(range.to - range.from);
-    const wide = context.measureText(label).width + 8;
-    context.fillStyle = accent;
-    context.fillRect((left + right - wide) / 2, RULER + 4, wide, 16);
-    context.fillStyle = colour("ground");
-    context.fillText(label, (left + right - wide) / 2 + 4, RULER + 12);
-  }
-
-  function gutter(context: CanvasRenderingContext2D, visible: Line[], height: number, text: string, quiet: string, line: string, raised: string) {
-    context.fillStyle = raised;
-    context.fillRect(0, RULER, size.current.edge, height);
-    context.save();
-    context.beginPath();
-    context.rect(0, RULER, size.current.edge - 6, height - RULER);
-    context.clip();
-    for (const item of visible) {
-      const y = item.y - scroll.current + RULER;
-      context.font = item.isHead ? font(12, "600") : font(11);
-      context.fillStyle = item.isHead ? text : quiet;
-      context.fillText(fitted(item.title, size.current.edge - (item.isHead ? 12 : 24), letterWidth(context)), item.isHead ? 6 : 18, y + item.height / 2);
-    }
-    context.restore();
-    context.fillStyle = line;
-    context.fillRect(size.current.edge - 1, 0, 1, height);
-    const room = height - RULER;
-    if (laid.height > room) {
-      // There is more below or above: how much, and where one is.
-      context.fillStyle = quiet;
-      context.globalAlpha = 0.55;
-      context.fillRect(size.current.width - 6, RULER + (scroll.current / laid.height) * room, 4, Math.max((room / laid.height) * room, 16));
-      context.globalAlpha = 1;
-      context.fillStyle = line;
-    }
-    for (const item of visible) {
-      if (item.isHead || item.depth === 0) context.fillRect(0, item.y - scroll.current + RULER, size.current.width, item.isHead ? 1 : 0.5);
     }
   }
 
@@ -317,7 +218,7 @@ export function TimelineCanvas(properties: Properties) {
 
   const neighbour = (by: number) => {
     if (!picked) return;
-    const line = lineOf(picked.rank, picked.row);
+    const line = lineOf(laid, picked.rank, picked.row);
     if (!line) return;
     const all = pyramids.get(picked.rank)!.view(view.from, view.to, size.current.width - size.current.edge)
       .flatMap((piece) => { const list: Picked[] = []; for (let i = piece.tile.firstOfRow[line.row]!; i < piece.tile.firstOfRow[line.row + 1]!; i++) list.push(boxAt(piece, line, i)); return list; });
@@ -357,7 +258,7 @@ export function TimelineCanvas(properties: Properties) {
       m: () => { if (picked) onRange({ from: picked.start, to: picked.start + picked.duration, rank: picked.rank, rows: [] }); },
       ArrowLeft: () => neighbour(-1), ArrowRight: () => neighbour(1), ArrowUp: () => otherLine(-1), ArrowDown: () => otherLine(1),
       PageDown: () => scrollTo(scroll.current + 300), PageUp: () => scrollTo(scroll.current - 300),
-      Enter: () => { if (picked && lineOf(picked.rank, picked.row)?.isHead) onToggle(picked.rank); },
+      Enter: () => { if (picked && lineOf(laid, picked.rank, picked.row)?.isHead) onToggle(picked.rank); },
       Escape: () => { if (range) onRange(null); else onPick(null); },
     };
     const act = keys[event.key] ?? keys[event.key.toLowerCase()];

@@ -1,6 +1,7 @@
 // The timeline of a trace with its tools: search that steps, totals of a selection, links out.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { clamp, type Picked, type Range, TimelineCanvas, UNSETTLED, type View } from "../charts/TimelineCanvas";
+import type { Picked, Range, View } from "../charts/marks";
+import { clamp, TimelineCanvas, UNSETTLED } from "../charts/TimelineCanvas";
 import { OVERLAYS, type Overlay } from "../charts/overlay";
 import { useChoice, useKept, write } from "../data/address";
 import { useSource } from "../data/load";
