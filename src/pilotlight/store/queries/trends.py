@@ -16,7 +16,7 @@ _PERIODS_NS = {"5m": PERIODS_NS["5m"], "1h": PERIODS_NS["1h"], "1d": 24 * PERIOD
 @dataclass(frozen=True)
 class Trend:
     """`mean_ns` is the mean step in equal parts of the span, None where there was none;
-    `last_ns` is the last of them, and `change_ratio` compares it with the mean of those before.
+    `last_ns` is the last of them, and `change_ratio` compares it with the mean step before it.
     `parts_ns` are the known parts of `total_ns`, the time of all steps of all ranks."""
 
     mean_ns: list[int | None]
@@ -53,15 +53,15 @@ def trends(reader: Reader, span: Span, points: int) -> dict[str, Trend]:
     place = np.repeat(np.arange(len(jobs)), np.diff(lists.offsets.to_numpy())) * points
     place += lists.values.to_numpy()
     steps, total = (
-        np.bincount(place, found[name].chunk(0).values.to_numpy(), minlength=len(jobs) * points)
+        _sums(place, found[name].chunk(0).values.to_numpy(), len(jobs), points)
         for name in ("counts", "totals")
     )
     mean = np.full((len(jobs), points), np.nan)
-    np.divide(total, steps, out=mean.reshape(-1), where=steps > 0)
-    means, last_ns, change_ratio = _course(mean)
+    np.divide(total, steps, out=mean, where=steps > 0)
+    means, last_ns, change_ratio = _course(mean, steps, total)
     parts = [found[f"sum_{part}"].to_pylist() for part in PARTS]
     names = [part.removesuffix("_ns") for part in PARTS]
-    total_ns = total.reshape(len(jobs), points).sum(axis=1).astype(np.int64).tolist()
+    total_ns = total.sum(axis=1).astype(np.int64).tolist()
     return {
         job: Trend(
             mean_ns=means[number],
@@ -74,17 +74,27 @@ def trends(reader: Reader, span: Span, points: int) -> dict[str, Trend]:
     }
 
 
+def _sums(
+    place: npt.NDArray[np.int64], values: npt.NDArray[np.int64], jobs: int, points: int
+) -> npt.NDArray[np.float64]:
+    found = np.bincount(place, values, minlength=jobs * points)
+    return found.astype(np.float64).reshape(jobs, points)
+
+
 def _course(
     mean: npt.NDArray[np.float64],
+    steps: npt.NDArray[np.float64],
+    total: npt.NDArray[np.float64],
 ) -> tuple[list[list[int | None]], list[int], list[float | None]]:
-    """Of each line the points, the last of them, and how that differs from those before."""
+    """Of each line the points, the last of them, and how that differs from the steps before: each
+    counts as much, so that a few long ones at the start are not a whole point."""
     known = ~np.isnan(mean)
-    count = known.sum(axis=1)
     newest = mean.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
-    last = mean[np.arange(len(mean)), newest]
-    before = (np.where(known, mean, 0).sum(axis=1) - last) / np.maximum(count - 1, 1)
+    place = (np.arange(len(mean)), newest)
+    last = mean[place]
     with np.errstate(invalid="ignore", divide="ignore"):
-        change = np.where((count >= 2) & (before > 0), last / before - 1, np.nan)
+        before = (total.sum(axis=1) - total[place]) / (steps.sum(axis=1) - steps[place])
+        change = np.where(before > 0, last / before - 1, np.nan)
     points = np.full(mean.shape, None, object)
     points[known] = np.rint(mean[known]).astype(np.int64).tolist()
     changes = [None if ratio != ratio else ratio for ratio in change.tolist()]
