@@ -14,7 +14,7 @@ export default async function ({ address, options, open, accessible, everyView, 
   await page.getByText("1 of 3").waitFor();
   await tabTo(page, page.getByRole("link", { name: "llama-8b-sft", exact: true }));
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { level: 1, name: /rank 5 is late in \d+ % of steps/ }).waitFor();
+  await page.getByRole("heading", { level: 1, name: /rank 5 is late in \d+.% of steps/ }).waitFor();
   await drawn(page, ".heat canvas");
   await accessible(page, "job");
   await tabTo(page, page.locator(".heat canvas"));

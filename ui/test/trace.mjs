@@ -2,7 +2,7 @@
 export default async function ({ address, open, accessible, everyView, drawn, assert }) {
   const page = await open();
   await page.goto(`${address}#/trace/0`);
-  await page.getByRole("heading", { level: 1, name: /Step .* ms, device busy/ }).waitFor();
+  await page.getByRole("heading", { level: 1, name: /Step .*.ms, device busy/ }).waitFor();
   await accessible(page, "overview");
   await page.getByRole("link", { name: /show me/ }).first().click();
   await drawn(page, ".timeline canvas");

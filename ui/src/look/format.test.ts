@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse, write } from "../data/address";
-import { ago, duration, share, shortName, signedShare, size, threeDigits } from "./format";
+import { ago, duration, glued, share, shortName, signedShare, size, threeDigits } from "./format";
 
 test("numbers have three digits and a unit", () => {
   assert.equal(duration(41_234_567), "41.2\u00a0ms");
@@ -33,6 +33,10 @@ test("an address carries any name there and back", () => {
   const address = parse(write(["job", name], { q: name, empty: "" }));
   assert.deepEqual(address, { path: ["job", name], query: { q: name } });
   assert.deepEqual(parse("#/%E0%A4%A").path, ["%E0%A4%A"]);
+});
+
+test("a number is not parted from its unit", () => {
+  assert.equal(glued("Step 442 ms, 24 % slower than 2 stops ago (1,185 MHz)").replaceAll("\u00a0", "~"), "Step 442~ms, 24~% slower than 2 stops ago (1,185~MHz)");
 });
 
 test("times of the past are told as people do", () => {

@@ -59,6 +59,9 @@ export function ago(ns: number, nowNs: number): string {
   return `${Math.round(past / 86400e9)} days ago`;
 }
 
+// A number and its unit stay on one line.
+export const glued = (text: string): string => text.replace(/(\d) (?=(?:%|[mµn]?s|min|h|MHz|GPUs?|GPU-hours)(?![\w-]))/g, `$1${space}`);
+
 export const clock = (ns: number): string =>
   new Date(ns / 1e6).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 

@@ -5,7 +5,7 @@ import { change, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useData } from "../data/load";
 import { PALETTE, stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
-import { ago, clock, duration, plural, shortName, signedShare } from "../look/format";
+import { ago, clock, duration, glued, plural, shortName, signedShare } from "../look/format";
 import { FlameView } from "../parts/FlameView";
 import { Choose, Empty, Failed, Search, Table, Waiting } from "../parts/parts";
 import { PART_NAMES } from "../parts/time";
@@ -76,7 +76,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
     { title: "change", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;
   return (
     <>
-      <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "not to be told from noise" : `chance alone does this in ${found.noise_probability < 0.001 ? "less than 0.1" : (100 * found.noise_probability).toFixed(1)} % of cases`}</>}</p><h1>{found ? found.headline : "Comparing …"}</h1>{found?.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}</header>
+      <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "not to be told from noise" : `chance alone does this in ${found.noise_probability < 0.001 ? "less than 0.1" : (100 * found.noise_probability).toFixed(1)} % of cases`}</>}</p><h1>{found ? glued(found.headline) : "Comparing …"}</h1>{found?.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}</header>
       {tools}
       {!found ? <Waiting height={300} /> : <div class="columns">
         {rows("Parts of a step", [found.step, ...found.parts], (what) => PART_NAMES[what] ?? what)}

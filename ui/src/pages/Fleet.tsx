@@ -5,7 +5,7 @@ import { change, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useNews } from "../data/load";
 import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
 import { heatColour, isDark } from "../look/colours";
-import { ago, clock, count, duration, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
+import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
 import { Bar, Check, Choose, Empty, Failed, Legend, Search, Table, Waiting } from "../parts/parts";
 import { storedPieces } from "../parts/time";
 
@@ -33,7 +33,7 @@ export function FleetPage() {
   if (failure) return <Failed failure={failure} again={again} />;
   return (
     <>
-      <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? fleet.headline : "Asking the store …"}</h1>{fleet?.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}</header>
+      <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? glued(fleet.headline) : "Asking the store …"}</h1>{fleet?.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}</header>
       {!fleet ? <Waiting height={420} label="jobs" /> : fleet.jobs.length === 0
         ? <Empty title="Send a job here" command={`PILOTLIGHT_COLLECTOR=${location.origin} pilotlight run -- python train.py`}>On one machine this is all; on a cluster, start an agent on each node: <code>pilotlight agent --collector {location.origin}</code></Empty>
         : <>
@@ -78,8 +78,10 @@ function Together({ jobs }: { jobs: FleetJob[] }) {
 export function Spark({ values }: { values: (number | null)[] }) {
   const known = values.filter((value): value is number => value !== null);
   if (known.length < 2) return <span class="quiet">–</span>;
-  const most = Math.max(...known), low = Math.min(...known) - 0.05 * most, high = most + 0.05 * most;
-  const points = values.map((value, i) => (value === null ? null : `${(i / (values.length - 1)) * 96 + 2},${22 - ((value - low) / (high - low || 1)) * 18}`));
+  // A few steps that compiled must not make the rest a flat line.
+  const usual = known.slice().sort((a, b) => a - b)[known.length >> 1]!;
+  const most = Math.min(Math.max(...known), 2 * usual), low = Math.min(...known) - 0.05 * most, high = most + 0.05 * most;
+  const points = values.map((value, i) => (value === null ? null : `${(i / (values.length - 1)) * 96 + 2},${22 - ((Math.min(value, most) - low) / (high - low || 1)) * 18}`));
   let path = "";
   points.forEach((point, i) => { if (point) path += points[i - 1] ? `L${point}` : `M${point}h.1`; });
   const told = `from ${duration(known[0])} to ${duration(known.at(-1))}`;

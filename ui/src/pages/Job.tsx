@@ -5,7 +5,7 @@ import { Series, stacked } from "../charts/Series";
 import { useAddress, write } from "../data/address";
 import { useAnswer, useData, useNews } from "../data/load";
 import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/types";
-import { ago, clock, count, duration, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
+import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
 import { costText, Failed, FindingCard, Fold, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Counters } from "./job/Counters";
@@ -36,7 +36,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
     <>
       <header>
         <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).join("  ·  ")}</p>
-        <h1>{job.headline}</h1>
+        <h1>{glued(job.headline)}</h1>
         {job.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}
       </header>
       {views}

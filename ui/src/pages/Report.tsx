@@ -5,7 +5,7 @@ import { lay, type Tree } from "../charts/tree";
 import { useChoice, useKept } from "../data/address";
 import { useAnswer } from "../data/load";
 import type { FlameDocument, GpuWork, ReportDocument, Times } from "../data/report";
-import { clock, count, duration, share, shortFile, signedShare, size, threeDigits, UNKNOWN, value } from "../look/format";
+import { clock, count, duration, glued, share, shortFile, signedShare, size, threeDigits, UNKNOWN, value } from "../look/format";
 import { FlameAlone } from "../parts/FlameView";
 import { Bar, Choose, Failed, Search, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
@@ -27,7 +27,7 @@ export function ReportPage() {
     <>
       <header>
         <p class="about">{[report.job, report.state, duration(report.duration_ns), `${report.processes.length} process${report.processes.length === 1 ? "" : "es"} on ${report.node}`, clock(report.created_ns), report.command.join(" ")].filter(Boolean).join("  ·  ")}</p>
-        <h1>{report.headline}</h1>
+        <h1>{glued(report.headline)}</h1>
       </header>
       <StepTimes report={report} label={label} />
       <Stacks report={report} label={label} />

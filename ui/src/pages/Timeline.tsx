@@ -91,8 +91,8 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
         <button type="button" onClick={() => changeView(first)}>whole</button>
         <a class="button" href={write([...base, "flame"], { rank: range?.rank ?? [...open][0] ?? trace.ranks[0]?.rank, from: Math.round((range ?? view).from), to: Math.round((range ?? view).to) })}>flame graph of {range ? "the selection" : "this view"}</a>
         {source.served && <Perfetto trace={trace} />}
-        {!trace.path_missing && <Check label="critical path" checked={overlays.has("path")} onChange={(isOn) => lay("path", isOn)} />}
-        {trace.ranks.some((rank) => rank.parts) && <Check label="causes of idle time" checked={overlays.has("idle")} onChange={(isOn) => lay("idle", isOn)} />}
+        <span class="pair">{!trace.path_missing && <Check label="critical path" checked={overlays.has("path")} onChange={(isOn) => lay("path", isOn)} />}
+        {trace.ranks.some((rank) => rank.parts) && <Check label="causes of idle time" checked={overlays.has("idle")} onChange={(isOn) => lay("idle", isOn)} />}</span>
         <span class="legend">{["compute", "communication", "copy", "host", "input", "idle", "overhead"].map((name) => <span><span class="swatch" style={{ background: `var(--${name})` }} />{name}</span>)}</span>
       </div>
       <TimelineCanvas source={source} trace={trace} view={view} onView={changeView} open={open} onToggle={toggle} picked={picked} onPick={setPicked}

@@ -3,7 +3,7 @@ import { ROOFS } from "../charts/Roof";
 import { change, useAddress, write } from "../data/address";
 import { useAnswer, useSource } from "../data/load";
 import type { Kernel, Rank, Roofline, Trace } from "../data/types";
-import { count, duration, plural, share, shortName } from "../look/format";
+import { count, duration, glued, plural, share, shortName } from "../look/format";
 import { Bar, Choose, Empty, Failed, FindingCard, Fold, Legend, piecesOf, type Shown, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
 import { FlameGraph } from "./FlameGraph";
@@ -19,7 +19,7 @@ export function TracePage({ id, view, base }: { id: string; view: string; base: 
     <>
       <header>
         <p class="about">{[trace.title, trace.ranks.length > 1 ? `${trace.ranks.length} ranks` : trace.ranks[0]?.format, device, `${count(trace.ranks.reduce((sum, rank) => sum + rank.spans, 0))} spans`].filter(Boolean).join("  ·  ")}</p>
-        <h1>{trace.headline}</h1>
+        <h1>{glued(trace.headline)}</h1>
       </header>
       <Views base={base} view={view} trace={trace} />
       {view === "timeline" ? <Timeline trace={trace} base={base} />
