@@ -28,7 +28,7 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
   const labels: { peak: Peak; top: number }[] = [];
   for (const peak of peaks) if (labels.every(({ top }) => Math.abs(top - y(peak.flops)) >= LETTERS)) labels.push({ peak, top: y(peak.flops) });
   return (
-    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" role="group" aria-label={label}>
+    <div class="roof-chart" tabIndex={0} role="region" aria-label={`${label}, to scroll`}><svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" role="group" aria-label={label}>
       {decades(x0, x1).map((power) => <><line class="grid" x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} /><text x={x(10 ** power)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">{power > 3 ? (10 ** power).toLocaleString("en") : 10 ** power}</text></>)}
       {decades(y0, y1).map((power) => <><line class="grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y(10 ** power)} y2={y(10 ** power)} /><text x={LEFT - 6} y={y(10 ** power) + 4} text-anchor="end">{rateText(10 ** power).replace(/\.0+ /, " ")}</text></>)}
       <text x={(LEFT + WIDTH) / 2} y={HEIGHT - 6} text-anchor="middle">operations for each byte</text>
@@ -38,6 +38,6 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
         <circle cx={x(point.x)} cy={y(point.y)} r={point.radius} fill={`var(--${point.colour})`} style={i === chosen ? { stroke: "var(--text)", strokeWidth: 2 } : {}}
           onPointerEnter={() => onChoose(i)} onClick={() => onChoose(i)}><title>{point.title}</title></circle>))}
       {labels.map(({ peak, top }) => <text class={peak === mine ? "told" : ""} x={WIDTH - RIGHT} y={top - 4} text-anchor="end">{peak.gpu}{peak === mine ? ", as far as programs reach it" : ""}</text>)}
-    </svg>
+    </svg></div>
   );
 }

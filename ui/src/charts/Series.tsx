@@ -6,6 +6,7 @@ import { colour, onThemeChange } from "../look/colours";
 import { font } from "./canvas";
 import { withGaps } from "./gaps";
 
+// Lines and points are thinner than areas: of the same meaning, and further from the ground.
 // `own` is what the legend tells where `values` are on top of others. `isQuiet`: not in the legend.
 export interface Line { label: string; colour: string; values: (number | null)[]; own?: (number | null)[]; fill?: boolean; width?: number; isQuiet?: boolean }
 export interface Mark { time_ns: number; text: string; isLoud: boolean }
@@ -41,7 +42,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
           ...lines.map((line, number) => ({
-            label: line.label, ...(line.isQuiet ? { class: "without-legend", alpha: 0.4 } : {}), show: !away.has(line.label), stroke: colour(line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
+            label: line.label, ...(line.isQuiet ? { class: "without-legend", alpha: 0.4 } : {}), show: !away.has(line.label), stroke: colour(line.colour === "compute" && !line.fill ? "thin" : line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
             ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = place === null ? drawn : own[number]![place] ?? null; return value === null ? "–" : text(value); },
           })),
         ],

@@ -34,7 +34,7 @@ export function Steps({ points, from, to, onZoom, tell, xText, events = [], labe
 
   const { canvas, redraw } = useCanvas((context, width, high) => {
     size.current = { width, height: high, top };
-    const [quiet, line, running, accent, text] = ["quiet", "line", "running", "accent", "text"].map(colour) as string[];
+    const [quiet, line, point, accent, text] = ["quiet", "line", "thin", "accent", "text"].map(colour) as string[];
     context.textAlign = "right";
     const step = niceStep(top, 4);
     for (let tick = 0; tick <= top; tick += step) {
@@ -55,7 +55,7 @@ export function Steps({ points, from, to, onZoom, tell, xText, events = [], labe
       context.globalAlpha = 1;
       context.beginPath(); context.moveTo(x(event.x) - 4, TOP - 8); context.lineTo(x(event.x) + 4, TOP - 8); context.lineTo(x(event.x), TOP - 1); context.fill();
     }
-    context.fillStyle = running!;
+    context.fillStyle = point!;
     context.globalAlpha = visible.length > 4000 ? 0.4 : 0.75;
     for (const i of visible) if (!points[i]!.isOutlier) context.fillRect(x(points[i]!.x) - 1, y(points[i]!.y) - 1, 2.5, 2.5);
     context.globalAlpha = 1;
@@ -69,7 +69,7 @@ export function Steps({ points, from, to, onZoom, tell, xText, events = [], labe
     if (chosen !== null && points[chosen]) { context.strokeStyle = text!; context.lineWidth = 1.5; context.beginPath(); context.arc(x(points[chosen]!.x), y(points[chosen]!.y), 8, 0, 7); context.stroke(); }
     if (drag.current && Math.abs(drag.current.end - drag.current.begin) > 3) {
       context.globalAlpha = 0.15;
-      context.fillStyle = running!;
+      context.fillStyle = point!;
       context.fillRect(Math.min(drag.current.begin, drag.current.end), TOP, Math.abs(drag.current.end - drag.current.begin), high - TOP - BOTTOM);
       context.globalAlpha = 1;
     }

@@ -85,7 +85,7 @@ export function Spark({ values }: { values: (number | null)[] }) {
   let path = "";
   points.forEach((point, i) => { if (point) path += points[i - 1] ? `L${point}` : `M${point}h.1`; });
   const told = `from ${duration(known[0])} to ${duration(known.at(-1))}`;
-  return <svg width="100" height="24" viewBox="0 0 100 24" role="img" aria-label={told}><title>{told}</title><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" stroke-linecap="round" /></svg>;
+  return <svg width="100" height="24" viewBox="0 0 100 24" role="img" aria-label={told}><title>{told}</title><path d={path} fill="none" stroke="var(--thin)" stroke-width="1.5" stroke-linecap="round" /></svg>;
 }
 
 type Colouring = "busy" | "temperature" | "clock" | "throttling" | "findings";

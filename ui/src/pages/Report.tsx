@@ -56,7 +56,7 @@ function StepTimes({ report, label }: Part) {
   return (
     <section aria-label="step time">
       <div class="tools"><h2>Step time</h2><Choose label="rank" value={process} onChange={setProcess}><option value="">all</option>{report.step_rows.map((rows) => <option value={String(rows.process)}>{label(rows.process)}</option>)}</Choose>
-        <span class="legend"><span><span class="swatch" style={{ background: "var(--running)" }} />step</span><span style={{ color: "var(--accent)" }}>▲ outlier</span></span></div>
+        <span class="legend"><span><span class="swatch" style={{ background: "var(--thin)" }} />step</span><span style={{ color: "var(--accent)" }}>▲ outlier</span></span></div>
       <Steps points={points as Point[]} from={range?.from ?? 0} to={range?.to ?? report.duration_ns} onZoom={setRange} tell={tell} label="Step time" xText={(ns) => (ns === 0 ? "start" : duration(ns))} />
     </section>
   );
