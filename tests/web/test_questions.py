@@ -148,6 +148,18 @@ def test_half_against_half_is_more_than_noise(client: TestClient) -> None:
     assert parts["loader"]["after_ns"] > 5 * parts["loader"]["before_ns"]
 
 
+def _send(collector: Collector, job: FleetJob, from_ns: int, to_ns: int) -> None:
+    sent = []
+    for agent in agents_of(job, from_ns):
+        for at_ns in range(from_ns, to_ns, WINDOW_NS):
+            body = agent.batch(at_ns, at_ns + WINDOW_NS, "running")
+            decoded = decode("default", body, Clock(), at_ns + WINDOW_NS)
+            sent.append(collector.writer.submit(body, decoded))
+    for each in sent:
+        each.result(30)
+    assert collector.writer.flush(60)
+
+
 def test_kernels_are_compared_by_the_steps_of_their_own_windows(
     client: TestClient, collector: Collector
 ) -> None:
@@ -155,12 +167,7 @@ def test_kernels_are_compared_by_the_steps_of_their_own_windows(
     do not change would seem to."""
     steady = FleetJob("steady", ranks_per_node=1, first_node=30, step_ns=2_000_000_000)
     begin_ns = (time.time_ns() // 300_000_000_000 - 6) * 300_000_000_000 + 140_000_000_000
-    for agent in agents_of(steady, begin_ns):
-        for at_ns in range(begin_ns, begin_ns + 1500 * 1_000_000_000, WINDOW_NS):
-            body = agent.batch(at_ns, at_ns + WINDOW_NS, "running")
-            decoded = decode("default", body, Clock(), at_ns + WINDOW_NS)
-            collector.writer.submit(body, decoded).result(30)
-    assert collector.writer.flush(60)
+    _send(collector, steady, begin_ns, begin_ns + 1500 * 1_000_000_000)
     middle = begin_ns + 750 * 1_000_000_000
     sides = {"before": "steady", "before_from": begin_ns, "before_to": middle}
     sides |= {"after": "steady", "after_from": middle, "after_to": middle + 750 * 1_000_000_000}
@@ -193,12 +200,7 @@ def test_a_stretch_that_jumps_is_not_called_too_short(
     begin_ns = now_ns - 400 * 1_000_000_000
     jump = FleetFault("slow_link", 0, begin_ns + 100 * 1_000_000_000, factor=2.0)
     job = FleetJob("jumps", ranks_per_node=2, first_node=31, faults=(jump,))
-    for agent in agents_of(job, begin_ns):
-        for at_ns in range(begin_ns, now_ns, WINDOW_NS):
-            body = agent.batch(at_ns, at_ns + WINDOW_NS, "running")
-            decoded = decode("default", body, Clock(), at_ns + WINDOW_NS)
-            collector.writer.submit(body, decoded).result(30)
-    assert collector.writer.flush(60)
+    _send(collector, job, begin_ns, now_ns)
     middle = begin_ns + 200 * 1_000_000_000
     sides = {"before": "jumps", "before_from": begin_ns, "before_to": middle}
     sides |= {"after": "jumps", "after_from": middle, "after_to": now_ns}

@@ -109,13 +109,19 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
     for (let child = laid.firstChild[node]!; child >= 0 && total[child]! > 0; child = laid.next[child]!) found.push(child);
     return found;
   };
+  // By the keyboard one may go where only scrolling leads.
+  const goTo = (node: number) => {
+    setHover(node);
+    const deep = canvas.current?.parentElement, top = laid.depth[node]! * ROW;
+    if (deep) deep.scrollTop = Math.min(Math.max(deep.scrollTop, top + ROW + 4 - deep.clientHeight), top);
+  };
   const onKey = (event: KeyboardEvent) => {
     const siblings = shown ? children(tree.parent[shown]!) : [0];
     const place = siblings.indexOf(shown);
-    if (event.key === "ArrowDown") setHover(children(shown)[0] ?? shown);
-    else if (event.key === "ArrowUp") setHover(tree.parent[shown]!);
-    else if (event.key === "ArrowRight") setHover(siblings[Math.min(place + 1, siblings.length - 1)] ?? shown);
-    else if (event.key === "ArrowLeft") setHover(siblings[Math.max(place - 1, 0)] ?? shown);
+    if (event.key === "ArrowDown") goTo(children(shown)[0] ?? shown);
+    else if (event.key === "ArrowUp") goTo(tree.parent[shown]!);
+    else if (event.key === "ArrowRight") goTo(siblings[Math.min(place + 1, siblings.length - 1)] ?? shown);
+    else if (event.key === "ArrowLeft") goTo(siblings[Math.max(place - 1, 0)] ?? shown);
     else if (event.key === "Enter") setZoom(shown);
     else if (event.key === "Escape" && zoom !== 0) setZoom(tree.parent[zoom]!);
     else return;

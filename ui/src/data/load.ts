@@ -37,7 +37,7 @@ export function useLoaded<T>(key: string | null, load: (source: Source) => Promi
     load(source).then(
       (value) => { if (current) { tellLate(key, false); setState({ value, failure: null, key }); } },
       (error: unknown) => {
-        const failure = error instanceof Failure ? error : new Failure(0, String(error));
+        const failure = error instanceof Failure ? error : new Failure(NaN, String(error));
         if (!current) return;
         setState((old) => ({ value: old.key === key ? old.value : null, failure, key }));
         if (failure.status !== 0) return;
