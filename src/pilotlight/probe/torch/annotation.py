@@ -23,9 +23,7 @@ def install(adapter: Adapter, torch: Any) -> None:
         adapter.replace(label, "__enter__", lambda call: _probe.enter_call(call, adapter.fault))
         adapter.replace(label, "__exit__", lambda call: _probe.exit_call(call, adapter.fault))
 
-    adapter.replace(
-        label, "__init__", lambda call: _probe.label_call(call, adapter.fault, listen)
-    )
+    adapter.replace(label, "__init__", lambda call: _probe.label_call(call, adapter.fault, listen))
 
     # TorchScript compiles the class from its source and needs plain functions for that.
     def before(*_: Any, **__: Any) -> bool:
