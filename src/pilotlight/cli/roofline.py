@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pilotlight.insights.roofline import Roofline as Result
 
 SHOWN_ROWS = 20
-KNOWN_WORK_RATIO = 0.5
 _KNOWN = {"high": "", "measured": "measured by ncu", "low": "a guess from its name and grid"}
 
 
@@ -166,9 +165,8 @@ class Roofline:
 
 
 def _mfu(result: Result) -> str:
-    """Of work that is not known nothing can be said."""
     covered = f"{100 * result.covered_ratio:.0f} % of the kernel time has a cost model"
-    if result.covered_ratio < KNOWN_WORK_RATIO:
+    if not result.is_mfu_known:
         return f"MFU not known, only {covered}: record with record_shapes=True"
     measured = f", {100 * result.measured_ratio:.0f} % is measured" if result.measured_ratio else ""
     return f"MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak; {covered}{measured}"

@@ -34,6 +34,7 @@ CACHED = "faster than memory: its data fit into the cache"
 
 # How well the work of a row is known.
 MEASURED, HIGH, LOW = "measured", "high", "low"
+_KNOWN_WORK_RATIO = 0.5
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ class Roofline:
     covered_ratio: float
     measured_ratio: float = 0.0
     products: tuple[Product, ...] = ()
+
+    @property
+    def is_mfu_known(self) -> bool:
+        """Of work that is not known nothing can be said."""
+        return self.covered_ratio >= _KNOWN_WORK_RATIO
 
 
 def roofline(

@@ -30,7 +30,9 @@ def document_of(report: Report) -> dict[str, Any]:
         "signal": manifest.signal,
         "created_ns": manifest.created_ns,
         "duration_ns": report.duration_ns,
-        "processes": [{"label": facts.label, **asdict(facts)} for facts in report.processes],
+        "processes": [
+            {"label": facts.label, "end": facts.end, **asdict(facts)} for facts in report.processes
+        ],
         "steps": [asdict(steps) for steps in report.steps],
         "phases": [asdict(times) for times in report.phases],
         "frameworks": asdict(report.frameworks),

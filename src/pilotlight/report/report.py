@@ -11,6 +11,7 @@ from pilotlight.recording.definitions import UNKNOWN
 from pilotlight.recording.manifest import Manifest
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import MarkKind
+from pilotlight.report import units
 from pilotlight.report.counters import CounterValues, counter_values
 from pilotlight.report.coverage import Coverage, coverage_of
 from pilotlight.report.devices import Devices, devices_of
@@ -61,6 +62,18 @@ class ProcessFacts:
     @property
     def label(self) -> str:
         return f"rank {self.rank}" if self.rank is not None else f"pid {self.pid}"
+
+    @property
+    def end(self) -> str:
+        """In words: with the exit code or signal, the exception, and why the probe was off."""
+        text = self.how
+        if self.exit_code is not None and self.exit_code < 0:
+            text = units.signal_name(-self.exit_code)
+        elif self.exit_code:
+            text = f"exit {self.exit_code}"
+        if self.exception:
+            text += f" ({self.exception})"
+        return f"{text}, probe off: {self.off}" if self.off else text
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pilotlight.report.framework_tables import print_frameworks, print_phases
 from pilotlight.report.gpu_tables import print_gpu_work
 from pilotlight.report.headline import headline
 from pilotlight.report.notes import garbage_notes, loss_notes, overhead_notes
-from pilotlight.report.report import ProcessFacts, Report
+from pilotlight.report.report import Report
 from pilotlight.report.steps import Outlier, ProcessSteps
 from pilotlight.report.threads import StateTimes
 from pilotlight.report.titled import add_row, print_table, titled
@@ -248,22 +248,10 @@ def _print_processes(report: Report, console: Console) -> None:
             str(facts.pid),
             units.duration(facts.duration_ns),
             units.share(sampled) if sampled is not None else units.NOT_MEASURED,
-            ended(facts),
+            facts.end,
             " ".join(facts.command.split()),
         )
     _print_table(console, table, len(report.processes) - _PROCESSES)
-
-
-def ended(facts: ProcessFacts) -> str:
-    """How a process ended, with the exception that ended it and why its probe was off."""
-    text = facts.how
-    if facts.exit_code is not None and facts.exit_code < 0:
-        text = units.signal_name(-facts.exit_code)
-    elif facts.exit_code:
-        text = f"exit {facts.exit_code}"
-    if facts.exception:
-        text += f" ({facts.exception})"
-    return f"{text}, probe off: {facts.off}" if facts.off else text
 
 
 def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ def roofline_answer(view: RankView, gpu_name: str | None) -> answers.Roofline:
 
 
 def _missing(why: str) -> answers.Roofline:
-    return answers.Roofline("", 0.0, 0.0, [], [], why)
+    return answers.Roofline("", None, 0.0, [], [], why)
 
 
 def answer_of(found: Roofline, gpu: Gpu) -> answers.Roofline:
@@ -36,7 +36,7 @@ def answer_of(found: Roofline, gpu: Gpu) -> answers.Roofline:
     rows = [asdict(row) for row in found.rows]
     return answers.Roofline(
         gpu=found.gpu,
-        mfu_ratio=found.mfu_ratio,
+        mfu_ratio=found.mfu_ratio if found.is_mfu_known else None,
         covered_ratio=found.covered_ratio,
         rows=[answers.RooflineRow(**{name: row[name] for name in names}) for row in rows],
         peaks=peaks_of(gpu),

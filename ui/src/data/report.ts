@@ -5,9 +5,10 @@ export interface Times { unknown_ns: number; running_ns: number; waiting_ns: num
 
 export interface ReportDocument {
   headline: string; job: string; node: string; state: string; command: string[]; created_ns: number; duration_ns: number;
-  processes: { process: number; label: string; pid: number; command: string; how: string; exception: string; off: string; start_since_start_ns: number; duration_ns: number; detail_since_start_ns: number; sampled_ratio: number | null; times: Times | null }[];
+  processes: { process: number; label: string; pid: number; command: string; end: string; start_since_start_ns: number; duration_ns: number; detail_since_start_ns: number; sampled_ratio: number | null; times: Times | null }[];
   steps: { process: number; count: number; median_ns: number; p95_ns: number; min_ns: number; max_ns: number; outlier_count: number; total_ns: number; outlier_excess_ns: number; outliers: Outlier[] }[];
   functions_of_threads: string[];
+  functions_ns: number;
   functions: { function: string; file: string; self_ns: number; total_ns: number; running_ns: number; samples: number }[];
   threads: { name: string; thread: number; process: number; samples: number; times: Times }[];
   ranges: { name: string; partial: number; count: number; total_ns: number; self_ns: number; is_estimate: boolean; p50_ns: number; p95_ns: number; max_ns: number }[];

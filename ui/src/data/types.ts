@@ -505,7 +505,7 @@ export interface RankRow {
 
 export interface Roofline {
   gpu: string;
-  mfu_ratio: number;
+  mfu_ratio: number | null;
   covered_ratio: number;
   rows: RooflineRow[];
   peaks: Peak[];

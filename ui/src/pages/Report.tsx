@@ -143,7 +143,7 @@ function Gpus({ report, label }: Part) {
 const named = (name: string, file: string) => <span title={file}>{name}{file && <> <small>{shortFile(file)}</small></>}</span>;
 
 function Tables({ report, label }: Part) {
-  const total = report.functions.reduce((sum, row) => sum + row.self_ns, 0) || 1;
+  const total = report.functions_ns || 1;
   const outliers = report.steps.flatMap((steps) => steps.outliers.map((row) => ({ ...row, process: steps.process }))).sort((a, b) => b.duration_ns - a.duration_ns);
   return (
     <div class="columns">
@@ -173,7 +173,7 @@ function Tables({ report, label }: Part) {
       <Table title="Processes" rows={report.processes} columns={[
         { title: "rank", isText: true, isBrief: true, cell: (row) => row.label }, { title: "pid", cell: (row) => String(row.pid) }, { title: "lived", cell: (row) => duration(row.duration_ns) },
         { title: "sampled", cell: (row) => share(row.sampled_ratio) }, { title: "states", cell: (row) => (row.times ? <Bar pieces={pieces(row.times)} /> : "") },
-        { title: "end", cell: (row) => row.how + (row.exception ? ` (${row.exception})` : "") + (row.off ? `, probe off: ${row.off}` : "") }, { title: "command", isText: true, isName: true, cell: (row) => <span title={row.command}>{row.command}</span> }]} />
+        { title: "end", cell: (row) => row.end }, { title: "command", isText: true, isName: true, cell: (row) => <span title={row.command}>{row.command}</span> }]} />
       <section><h2>Not in these numbers</h2><ul>{lostOf(report, label).map((line) => <li>{line}</li>)}</ul></section>
       <section><h2>Cost of pilotlight</h2><ul>{costOf(report).map((line) => <li>{line}</li>)}</ul></section>
     </div>

@@ -28,10 +28,11 @@ class Peak(Struct, frozen=True):
 
 
 class Roofline(Struct, frozen=True):
-    """The first of the peaks is that of the job's GPU. `missing`: why there are no rows."""
+    """The first of the peaks is that of the job's GPU. `mfu_ratio` is null where too little of the
+    work is known, `missing`: why there are no rows."""
 
     gpu: str
-    mfu_ratio: float
+    mfu_ratio: float | None
     covered_ratio: float
     rows: list[RooflineRow]
     peaks: list[Peak]
