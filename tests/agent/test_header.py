@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pilotlight.agent.header import known_facts
+import pytest
+
+from pilotlight.agent.header import _gpu, known_facts
 from pilotlight.agent.shipment import JobShipment
 
 
@@ -34,6 +36,17 @@ def test_facts_are_bounded_whatever_a_process_says() -> None:
     many = known_facts({"facts": {f"x{n}": ["y" * 1000] for n in range(1000)}}, [])
     assert len(many) == 100 and max(len(str(value)) for value in many.values()) == 200
     assert known_facts({"facts": "rubbish"}, []) == {}
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "gpus", "expected"),
+    [(1, ["H100"] * 2, 1), (2, ["H100"] * 2, -1), (0, [], -1), (None, ["H100"], -1)],
+)
+def test_a_rank_has_a_gpu_where_its_node_has_one_for_it(
+    local_rank: int | None, gpus: list[str], expected: int
+) -> None:
+    one = SimpleNamespace(process=SimpleNamespace(identity={"local_rank": local_rank}))
+    assert _gpu(one, gpus) == expected  # type: ignore[arg-type]
 
 
 def test_a_launcher_that_outlives_its_ranks_does_not_tell_of_them() -> None:

@@ -15,14 +15,21 @@ Described = dict[str, object]
 
 
 def add_places(
-    places: list[Described], shipment: JobShipment, to_realtime_ns: int
+    places: list[Described], shipment: JobShipment, gpus: Sequence[str], to_realtime_ns: int
 ) -> dict[int, int]:
     """A place for each process; returns by index which."""
     chosen = {}
     for index, one in shipment.processes.items():
         chosen[index] = len(places)
-        places.append(_place(shipment.job.name, one, shipment.has_ranks, to_realtime_ns))
+        place = _place(shipment.job.name, one, shipment.has_ranks, to_realtime_ns)
+        places.append({**place, "gpu": _gpu(one, gpus)})
     return chosen
+
+
+def _gpu(one: ProcessShipment, gpus: Sequence[str]) -> int:
+    """By custom the n-th rank of a node has its n-th GPU; -1: there is none."""
+    local_rank = one.process.identity.get("local_rank")
+    return local_rank if isinstance(local_rank, int) and 0 <= local_rank < len(gpus) else -1
 
 
 def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int) -> Described:
@@ -31,7 +38,6 @@ def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int)
     if not isinstance(rank, int):
         rank = 0 if role == "main" and not has_ranks else -1
         role = "launcher" if role == "main" and has_ranks else role
-    local_rank = identity.get("local_rank")
     return {
         "job": job,
         "attempt": _number(identity.get("attempt")),
@@ -39,7 +45,6 @@ def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int)
         "process": process.index,
         "role": role[:200],
         "pid": process.pid,
-        "gpu": local_rank if isinstance(local_rank, int) else -1,
         "python": str(identity.get("python", ""))[:200],
         "started_ns": process.since_ns + to_realtime_ns,
         "ended_ns": one.ended_ns + to_realtime_ns if one.ended_ns else 0,

@@ -157,7 +157,7 @@ class Shipping:
         for job, is_over in jobs:
             shipment = self._shipments.setdefault(job.name, JobShipment(job))
             made = shipment.take(_ALL_NS if is_over else now_ns, to_realtime_ns)
-            chosen = add_places(places, shipment, to_realtime_ns)
+            chosen = add_places(places, shipment, self.devices.gpus, to_realtime_ns)
             for index, place in chosen.items():
                 process = shipment.processes[index]
                 if self._tells_cost or process.is_cost_news:

@@ -49,8 +49,9 @@ def lines(
     if row["steps"]:
         quantiles = "  ".join(f"{key} {length(ns)}" for key, ns in data["quantiles_ns"].items())
         said.append(f"  {row['steps']} steps of {length(row['step_ns'])}  {quantiles}")
+    of = "GPU" if "gpus" in data["facts"] else "rank"
     said.append(
-        f"  {waste['gpu_hours']:.2f} GPU hours{_money(waste['gpu_hours'], price, currency)}:"
+        f"  {waste['gpu_hours']:.2f} {of} hours{_money(waste['gpu_hours'], price, currency)}:"
     )
     hours = {"compute": waste["busy_hours"], **waste["wasted_hours"]}
     hours["not known"] = waste["unknown_hours"]
