@@ -10,7 +10,7 @@ from pathlib import Path
 from bars import Bar, report
 
 HERE = Path(__file__).resolve().parent
-NOT_BENCHMARKS = {"all", "bars", "capture", "fleet", "programs", "lttng"}
+NOT_BENCHMARKS = {"all", "bars", "capture", "fleet", "lttng", "players", "programs"}
 
 
 def main() -> int:
