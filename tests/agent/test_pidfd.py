@@ -6,8 +6,7 @@ import os
 import platform
 import signal
 import socket
-import time
-from collections.abc import Callable
+import sys
 
 import pytest
 from running import until
@@ -15,22 +14,17 @@ from running import until
 from pilotlight.agent.pidfd import exit_code, open_peer, open_process, process_start_time
 
 
-def child(end: Callable[[], None]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        end()
-        os._exit(77)
-    return pid
+def child(program: str) -> int:
+    # By spawn: a fork of the test's own process would run what other tests have loaded.
+    words = [sys.executable, "-S", "-c", program]
+    return os.posix_spawn(sys.executable, words, dict(os.environ))
 
 
-def killed() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.parametrize(("end", "code"), [(lambda: os._exit(9), 9), (killed, -9)])
-def test_the_end_is_known_before_and_after_the_parent_asked(
-    end: Callable[[], None], code: int
-) -> None:
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("import os; os._exit(9)", 9), ("import os; os.kill(os.getpid(), 9)", -9)],
+)
+def test_the_end_is_known_before_and_after_the_parent_asked(end: str, code: int) -> None:
     pid = child(end)
     start_time = process_start_time(pid) or 0
     handle = open_process(pid, start_time)
@@ -44,7 +38,7 @@ def test_the_end_is_known_before_and_after_the_parent_asked(
 
 
 def test_who_lives_has_no_exit_code_and_a_later_one_of_the_same_pid_is_not_asked() -> None:
-    pid = child(lambda: time.sleep(60))
+    pid = child("import time; time.sleep(60)")
     start_time = process_start_time(pid) or 0
     handle = open_process(pid, start_time)
     assert handle is not None
@@ -61,12 +55,10 @@ def test_a_peer_that_died_before_it_was_met_can_be_asked_about() -> None:
         listener.bind(f"\0pilotlight-test-{os.getpid()}")
         listener.listen()
 
-        def meet() -> None:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(listener.getsockname())
-            os._exit(5)
-
-        pid = child(meet)
+        name = listener.getsockname().decode()
+        pid = child(
+            f"import os, socket\nsocket.socket(socket.AF_UNIX).connect({name!r})\nos._exit(5)\n"
+        )
         os.waitpid(pid, 0)
         met, _ = listener.accept()
         with met:
