@@ -121,6 +121,25 @@ def test_a_second_capture_of_a_rank_that_is_being_captured_is_told_so(
     assert len(reasons(result)) == 2
 
 
+def test_others_who_ask_for_the_same_ranks_do_not_disturb_a_capture(
+    ranks: StartRanks, world: Path
+) -> None:
+    ranks(2)
+    with Client() as first:
+        wait_for(lambda: first.ask("status")["agent"]["kineto"]["pollers"] >= 2)
+        first.ask("capture", job="slurm-77", steps=300)
+        while first.next_line()["first_step"] is None:
+            pass
+        with Client() as goes_away:
+            goes_away.ask("capture", job="slurm-77")
+        code, result, said = capture(world / "capture")
+        assert code == 1, said
+        assert all("try again" in text for text in reasons(result).values()), result
+        while (state := first.next_line())["phase"] != "over":
+            pass
+    assert [(p["state"], p["reason"]) for p in state["processes"]] == [("done", None)] * 2
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a name space of its own needs root")
 def test_a_process_with_another_tmp_is_told_so(ranks: StartRanks, world: Path) -> None:
     """As in a container that shares only the runtime folder."""

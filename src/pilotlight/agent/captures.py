@@ -282,8 +282,9 @@ class Captures:
 
     def _forget(self, waiting: _Waiting) -> None:
         self._waiting.remove(waiting)
-        for target in waiting.capture.targets:
-            self._starts.pop(target.pid, None)
+        # Another capture may watch the same processes.
+        watched = {target.pid for other in self._waiting for target in other.capture.targets}
+        self._starts = {pid: start for pid, start in self._starts.items() if pid in watched}
 
     def _try(self, opened: Callable[[], _T]) -> _T | None:
         """Draining goes on where nobody can be asked for a trace; `status` says why not."""

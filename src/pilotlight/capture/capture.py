@@ -117,7 +117,7 @@ class NodeCapture:
     def cancel(self) -> None:
         """Nobody waits any more. What was handed out cannot be called back."""
         for target in self.targets:
-            self._node.take_back(target.pid)
+            self._take_back(target)
             target.fail("nobody waited for it any more")
         self.phase = OVER
 
@@ -316,7 +316,12 @@ class NodeCapture:
             target.advanced_ns = max(target.advanced_ns, target.handed_ns)
 
         if not self._node.hand(target.pid, Pending(write, handed)):
-            target.fail("busy: another capture of it is under way")
+            target.fail("busy: another capture of it is under way; try again when it is done")
+
+    def _take_back(self, target: Target) -> None:
+        """Only what is ours: another capture's request may wait for the same process."""
+        if target.state == WAITING:
+            self._node.take_back(target.pid)
 
     def _follow(self, now_ns: int) -> None:
         is_late = now_ns - self._began_ns > self.request.patience_s * _SECOND_NS
@@ -340,7 +345,7 @@ class NodeCapture:
             if reason is None and is_late:
                 reason = f"no trace after {self.request.patience_s:g} s"
             if reason is not None:
-                self._node.take_back(target.pid)
+                self._take_back(target)
                 if target.how == XSPACE:
                     self._xspaces.tell_enough(target)
                 target.fail(reason + self._disk())
