@@ -54,7 +54,7 @@ class Process:
         self.how_ended: str | None = None
         self.ended_ns: int | None = None
         self.functions: Functions | None = None
-        self.before = Rates(now_ns, {})
+        self.looks = (Rates(now_ns, {}), Rates(now_ns, {}))
         self.polled_ns = now_ns
         self.exit_code: int | None = None
         self.said_exit = False

@@ -16,17 +16,16 @@ from pilotlight.recording.schema import State
 _MOST_PROCESSES = 1000
 _MOST_FUNCTIONS = 3
 _TEXT = 160
-# Rates are told from a moment at least this long ago.
+# Rates are told from a look at least this long ago, however many look.
 _RATE_NS = 900_000_000
 
 
 def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]:
     live: dict[str, Any] = dict(process.reader.live())
-    before = process.before
+    process.looks = looks_after(process.looks, Rates(now_ns, live))
+    before = process.looks[0]
     elapsed_ns = now_ns - before.time_ns
     rates = _rates(before.live, live, elapsed_ns)
-    if elapsed_ns >= _RATE_NS or not before.live:
-        process.before = Rates(now_ns, live)
     sampler = live["sampler"]
     return {
         "job": job,
@@ -54,6 +53,13 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "off": process.reader.off(),
         "gpu": asdict(coverage) if (coverage := process.coverage(live)) else None,
     }
+
+
+def looks_after(looks: tuple[Rates, Rates], now: Rates) -> tuple[Rates, Rates]:
+    """The look that rates are told from, and the one that they will be told from next."""
+    older, newer = looks
+    is_due = not newer.live or now.time_ns - newer.time_ns >= _RATE_NS
+    return (newer, now) if is_due else (older, newer)
 
 
 def _rates(
