@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import torch
 from torch import nn
 
@@ -61,6 +63,16 @@ def main() -> None:
 
     for _ in range(3):
         whole_step(torch.randn(4, 8))
+
+    @torch.compile(backend="eager")
+    def breaks_and_saves(x: torch.Tensor) -> None:
+        model(x * 2)
+        torch.save(model.state_dict(), io.BytesIO())
+        torch.optim.SGD(model.parameters(), lr=0.1)
+        type("Made", (nn.Module,), {})
+
+    for _ in range(3):
+        breaks_and_saves(torch.randn(4, 8))
     print("compiled")
 
 

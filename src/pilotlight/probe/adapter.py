@@ -28,12 +28,18 @@ class Adapter:
         self.is_off = False
         self._tell = tell
         self._patches: list[tuple[Any, str, Any, Any]] = []
+        self._staying: set[tuple[int, str]] = set()
         self._removers: list[Callable[[], object]] = []
         self._taken_out = 0
         self._out: list[tuple[Any, str, Any, Any]] = []
 
-    def replace(self, owner: Any, attribute: str, wrap: Callable[[Any], Any]) -> bool:
-        """Puts wrap(original) in its place; False if there is none or it is ours already."""
+    def replace(
+        self, owner: Any, attribute: str, wrap: Callable[[Any], Any], stays: bool = False
+    ) -> bool:
+        """Puts wrap(original) in its place; False if there is none or it is ours already.
+
+        `stays`: also while the others are taken out.
+        """
         original = _own(owner, attribute)
         if original is _GONE:
             original = getattr(owner, attribute, _GONE)
@@ -44,6 +50,8 @@ class Adapter:
         wrapped = wrap(original)
         setattr(owner, attribute, wrapped)
         self._patches.append((owner, attribute, original, wrapped))
+        if stays:
+            self._staying.add((id(owner), attribute))
         return True
 
     def give_back(self, owner: Any, attribute: str) -> None:
@@ -76,7 +84,11 @@ class Adapter:
         """For somebody who reads the framework's functions and must find them as they came."""
         self._taken_out += 1
         if self._taken_out == 1:
-            self._out = [patch for patch in self._patches if _own(patch[0], patch[1]) is patch[3]]
+            self._out = [
+                (owner, attribute, original, wrapped)
+                for owner, attribute, original, wrapped in self._patches
+                if _own(owner, attribute) is wrapped and (id(owner), attribute) not in self._staying
+            ]
             for owner, attribute, original, _ in reversed(self._out):
                 setattr(owner, attribute, original)
 

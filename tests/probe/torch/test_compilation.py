@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import RunPilotlight
 
+import pilotlight.probe
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import SpanKind
 
@@ -39,3 +40,7 @@ def test_compilations_recompilations_and_graph_breaks_are_told(
     guards = [text for text in told if text.startswith("recompile forward")]
     assert "tensor 'x' size mismatch at index 0. expected 4, actual 6" in guards[0]
     assert any(text.startswith("graph break: ") and "print" in text for text in told)
+    # Nothing of ours was compiled, and no patch that came and went made it compile again.
+    own = {path.name for path in Path(pilotlight.probe.__file__).parent.rglob("*.py")}
+    assert [name for name in compiled if name.partition("(")[2].partition(":")[0] in own] == []
+    assert sum(name.startswith("compile breaks_and_saves ") for name in compiled) == 1

@@ -21,18 +21,20 @@ def install(adapter: Adapter, torch: Any) -> None:
     def shared(name: str) -> Callable[[Any], Any]:
         return lambda _: vars(torch.serialization)[name]
 
+    # No compiler reads these: it breaks the graph there, and compiles again if it finds another
+    # object in the place next time. So they stay.
     for name in ("save", "load"):
-        adapter.replace(torch.serialization, name, phase)
+        adapter.replace(torch.serialization, name, phase, stays=True)
         # One object under both names, as it was.
-        adapter.replace(torch, name, shared(name))
+        adapter.replace(torch, name, shared(name), stays=True)
 
     def sharded(module: Any) -> None:
         for name in ("save", "load", "async_save"):
-            adapter.replace(module, name, phase)
+            adapter.replace(module, name, phase, stays=True)
 
     def safetensors(module: Any) -> None:
         for name in ("save_file", "load_file"):
-            adapter.replace(module, name, phase)
+            adapter.replace(module, name, phase, stays=True)
 
     watch.when_imported("torch.distributed.checkpoint", adapter.guarded(sharded))
     watch.when_imported("safetensors.torch", adapter.guarded(safetensors))

@@ -28,6 +28,8 @@ def install(adapter: Adapter, torch: Any) -> None:
             for module in (dynamo.utils, dynamo.variables.nn_module):
                 if vars(module).get("unpatched_nn_module_call") is ours:
                     module.unpatched_nn_module_call = ours.__wrapped__
+        # After a graph break it would compile what runs then, our hooks too.
+        dynamo.trace_rules.add("pilotlight.probe")
         compiler = Compiler(adapter, dynamo.utils)
         if not adapter.replace(
             dynamo.convert_frame,
