@@ -44,12 +44,41 @@ def test_a_view_has_the_phases_of_each_rank_and_the_rest() -> None:
 
 
 def test_of_very_many_ranks_the_slowest_are_shown() -> None:
-    many = [process(rank, step_ns=1_000_000 + rank) for rank in range(200)]
+    many = [process(rank, step_ns=1_000_000 + rank * 10_000) for rank in range(200)]
     console = Console(file=io.StringIO(), width=200)
     console.print(table_of(view_of({"processes": many}, "job")))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "the 40 slowest are shown" in text and "199 slowest" in text
     assert len(text.splitlines()) < 50
+
+
+def screen_of(processes: list[dict[str, object]]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table_of(view_of({"processes": processes}, "job")))
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_ranks_that_step_alike_have_no_slowest_among_them() -> None:
+    assert "slowest" not in screen_of([process(0), process(1, step_ns=5_100_000)])
+    assert "1 slowest" in screen_of([process(0), process(1, step_ns=7_000_000)])
+
+
+def test_ranks_that_step_no_more_are_told_with_how_long() -> None:
+    hung = process(1, step_ns=9_000_000) | {"since_step_ns": 14_000_000_000, "phases": {}}
+    text = screen_of([process(0), hung])
+    assert "no step for" in text and "14.0 s" in text and "slowest" not in text
+    slow = process(1, step_ns=4_000_000_000) | {"since_step_ns": 14_000_000_000}
+    assert "no step for" not in screen_of([process(0), slow])
+
+
+def test_processes_without_a_rank_are_not_behind_each_other() -> None:
+    alone = [process(number, step=10 * number) | {"rank": None} for number in (1, 2, 3)]
+    text = screen_of(alone)
+    assert "behind" not in text and "slowest" not in text and "None" not in text
+
+
+def test_steps_without_phases_have_no_column_of_the_rest() -> None:
+    assert "other" not in screen_of([process(0) | {"phases": {}}])
 
 
 def test_a_job_without_steps_is_an_empty_view() -> None:

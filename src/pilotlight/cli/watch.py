@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli.terminal import console
-from pilotlight.cli.top import milliseconds, percent, select_job
+from pilotlight.cli.top import percent, select_job
 from pilotlight.client import Client
 from pilotlight.errors import NotFound, UsageError
+from pilotlight.report.units import duration
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 PHASES = ("data", "forward", "backward", "optimizer", "communication", "checkpoint")
 _REFRESH_S = 1.0
 _MOST_ROWS = 40
+# Steps of ranks that wait for each other differ by less.
+_SLOW_RATIO = 1.1
+# As long without a step as a capture takes for hung.
+_STILL_NS = 10_000_000_000
+_STILL_STEPS = 8
 
 
 class Watch:
@@ -77,6 +84,7 @@ def view_of(status: dict[str, Any], job: str) -> dict[str, Any]:
             "step": process["step"],
             "step_ns": process["step_ns"],
             "since_step_ns": process["since_step_ns"],
+            "is_still": _is_still(process),
             "steps_per_s": process["steps_per_s"],
             "phases": {
                 **{name: process["phases"].get(name, 0.0) for name in PHASES},
@@ -87,16 +95,16 @@ def view_of(status: dict[str, Any], job: str) -> dict[str, Any]:
         for process in sorted(stepping, key=_order)
     ]
     slowest = max(ranks, key=lambda rank: rank["step_ns"], default=None)
-    behind = min(ranks, key=lambda rank: rank["step"], default=None)
+    # Processes that no launcher numbered do not step together.
+    together = [rank for rank in ranks if rank["rank"] is not None]
+    behind = min(together, key=lambda rank: rank["step"], default=None)
     return {
         "job": job,
         "time_s": round(time.time(), 3),
         "ranks": ranks,
         "slowest_rank": slowest["rank"] if slowest else None,
         "behind_rank": behind["rank"] if behind else None,
-        "steps_apart": max((rank["step"] for rank in ranks), default=0) - behind["step"]
-        if behind
-        else 0,
+        "steps_apart": max(rank["step"] for rank in together) - behind["step"] if behind else 0,
         "other_processes": len(status["processes"]) - len(ranks),
     }
 
@@ -104,6 +112,25 @@ def view_of(status: dict[str, Any], job: str) -> dict[str, Any]:
 def _order(process: dict[str, Any]) -> tuple[bool, int, int]:
     rank = process["rank"]
     return rank is None, rank if isinstance(rank, int) else 0, process["pid"]
+
+
+def _is_still(process: dict[str, Any]) -> bool:
+    limit_ns = max(_STILL_NS, _STILL_STEPS * process["step_ns"])
+    return bool(process["steps"]) and (process["since_step_ns"] or 0) > limit_ns
+
+
+def _slowest(ranks: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The one whose last step took clearly longer than those of the others."""
+    moving = [rank for rank in ranks if not rank["is_still"]]
+    if len(moving) < 2:
+        return None
+    slowest = max(moving, key=lambda rank: rank["step_ns"])
+    usual_ns = statistics.median(rank["step_ns"] for rank in moving if rank is not slowest)
+    return slowest if slowest["step_ns"] > _SLOW_RATIO * usual_ns else None
+
+
+def _still_for(rank: dict[str, Any]) -> str:
+    return duration(rank["since_step_ns"]) if rank["is_still"] else ""
 
 
 class _Lines:
@@ -122,11 +149,17 @@ class _Lines:
         if self._as_json:
             print(json.dumps(view), flush=True)
             return
+        if not view["ranks"]:
+            print(f"no step so far in {view['other_processes']} processes", flush=True)
         for rank in view["ranks"]:
-            parts = [f"{name} {percent(share)}" for name, share in rank["phases"].items() if share]
             name = f"rank {rank['rank']}" if rank["rank"] is not None else f"pid {rank['pid']}"
-            text = f"{name} step {rank['step']} {milliseconds(rank['step_ns'])}"
-            print("  ".join([text, f"{rank['steps_per_s']:.2f}/s", *parts]), flush=True)
+            parts = [f"{name} step {rank['step']} {duration(rank['step_ns'])}"]
+            parts.append(f"{rank['steps_per_s']:.2f}/s")
+            if rank["is_still"]:
+                parts.append(f"no step for {_still_for(rank)}")
+            shown = _phases_shown([rank])
+            parts += [f"{phase} {percent(rank['phases'][phase])}" for phase in shown]
+            print("  ".join(parts), flush=True)
 
 
 class _Screen:
@@ -146,33 +179,46 @@ class _Screen:
         self._live.update(table_of(view), refresh=True)
 
 
-def table_of(view: dict[str, Any]) -> Table:
+def table_of(view: dict[str, Any]) -> Group:
     """Of very many ranks the slowest."""
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     ranks = view["ranks"]
+    slow = _slowest(ranks)
     left_out = len(ranks) - _MOST_ROWS
     if left_out > 0:
-        slowest = sorted(ranks, key=lambda rank: -rank["step_ns"])[:_MOST_ROWS]
+        slowest = sorted(ranks, key=lambda rank: (not rank["is_still"], -rank["step_ns"]))[
+            :_MOST_ROWS
+        ]
         ranks = [rank for rank in ranks if rank in slowest]
-    title = f"{view['job']}: {len(view['ranks'])} stepping, {view['other_processes']} others"
+    title = f"{view['job']}: {len(view['ranks'])} with steps, {view['other_processes']} without"
     if left_out > 0:
         title += f"; the {_MOST_ROWS} slowest are shown"
     if view["steps_apart"] > 1:
         title += f"; rank {view['behind_rank']} is {view['steps_apart']} steps behind"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    shown = [name for name in (*PHASES, "other") if any(rank["phases"][name] for rank in ranks)]
-    for column in ("rank", "step", "last step", "steps/s", *shown):
+    table = Table(box=None, pad_edge=False)
+    shown = _phases_shown(ranks)
+    still = ["no step for"] if any(rank["is_still"] for rank in ranks) else []
+    for column in ("rank", "step", "last step", "steps/s", *still, *shown):
         table.add_column(column, justify="right", no_wrap=True)
     for rank in ranks:
         label = str(rank["rank"]) if rank["rank"] is not None else f"pid {rank['pid']}"
-        if rank["rank"] == view["slowest_rank"] and len(ranks) > 1:
+        if rank is slow:
             label += " slowest"
         table.add_row(
             label,
             str(rank["step"]),
-            milliseconds(rank["step_ns"]),
+            duration(rank["step_ns"]),
             f"{rank['steps_per_s']:.2f}",
+            *(_still_for(rank) for _ in still),
             *(percent(rank["phases"][name]) for name in shown),
         )
-    return table
+    return Group(Text(title, style="italic"), table)
+
+
+def _phases_shown(ranks: list[dict[str, Any]]) -> list[str]:
+    """Those that some rank spent time in; without any the rest says nothing (JAX has none)."""
+    named = [name for name in PHASES if any(rank["phases"][name] for rank in ranks)]
+    return [*named, "other"] if named else []
