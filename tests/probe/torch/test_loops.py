@@ -247,8 +247,8 @@ def test_the_example_that_waits_for_its_data_shows_it(
     loops: Callable[[str], Loop], recording: Recording
 ) -> None:
     loop = loops("example_dataloader_bound")
-    # Twelve batches, and the end of them.
-    assert loop.phases["data"] == 12 + 1 and loop.longest_phase == "data"
+    # The start of the workers, twelve batches, and the end of them.
+    assert loop.phases["data"] == 1 + 12 + 1 and loop.longest_phase == "data"
     assert {"loader.queue", "loader.workers"} <= loop.counters
     spans = recording.detail("spans")
     fetches = (spans["kind"] == SpanKind.LOADER) & ~np.isin(

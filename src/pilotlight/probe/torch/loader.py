@@ -18,11 +18,12 @@ _QUEUE_EVERY_NS = 100_000_000
 
 def install(adapter: Adapter, torch: Any) -> None:
     dataloader = torch.utils.data.dataloader
-    adapter.replace(
-        dataloader._BaseDataLoaderIter,
-        "__next__",
-        lambda following: _probe.phase_call(following, adapter.fault, DATA),
-    )
+    # To begin an epoch is to start its workers, unless they are kept.
+    for owner, name in (
+        (dataloader.DataLoader, "__iter__"),
+        (dataloader._BaseDataLoaderIter, "__next__"),
+    ):
+        adapter.replace(owner, name, lambda call: _probe.phase_call(call, adapter.fault, DATA))
     adapter.replace(
         dataloader._MultiProcessingDataLoaderIter,
         "_next_data",
