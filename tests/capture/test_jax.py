@@ -46,6 +46,8 @@ def test_an_xspace_of_some_steps_comes_from_inside(world: Path) -> None:
         text=True,
     )
     assert "Pjit" in shown.stdout, shown.stderr
+    assert "asked 1 process, 1 trace\n" in shown.stdout
+    assert "pilotlight report" not in shown.stdout
 
 
 def test_a_hung_job_is_explained_from_outside(world: Path) -> None:

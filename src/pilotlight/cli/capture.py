@@ -18,6 +18,7 @@ from pilotlight.capture.request import DONE, ENDS, FAILED, LEFT_OUT, CaptureRequ
 from pilotlight.cli.capture_gpu import KINDS as GPU_KINDS
 from pilotlight.cli.capture_gpu import capture_gpu
 from pilotlight.cli.terminal import overwrite
+from pilotlight.cli.top import processes
 from pilotlight.client import Client
 from pilotlight.errors import PilotlightError, UsageError
 from pilotlight.kineto.config import Options
@@ -132,7 +133,7 @@ class Capture:
         if args.json:
             print(json.dumps({"folder": str(folder), **json.loads(manifest.to_json())}))
         else:
-            print("\n".join(lines(manifest, folder)))
+            print("\n".join([*lines(manifest, folder), *next_lines(manifest, folder)]))
         return 0 if _is_complete(manifest) else 1
 
 
@@ -221,9 +222,9 @@ class _Progress:
 def _phase(state: Mapping[str, Any]) -> str:
     asked = [p for p in state["processes"] if p["state"] != LEFT_OUT]
     if state["phase"] == "measuring":
-        return f"{len(asked)} processes: how far are they?"
+        return f"{processes(len(asked))}: how far are they?"
     if state["phase"] == "agreeing":
-        return f"{len(asked)} processes: which step can all nodes reach?"
+        return f"{processes(len(asked))}: which step can all nodes reach?"
     counts = {word: sum(p["state"] == word for p in asked) for word in (DONE, FAILED)}
     running = sum(p["state"] not in ENDS for p in asked)
     if state["first_step"] is not None:
@@ -293,10 +294,11 @@ def _new_folder(target: str) -> Path:
 def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
     """The result for people."""
     from pilotlight.capture.manifest import SAME
+    from pilotlight.report.units import plural
 
     asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
     done = [p for p in asked if p.file is not None]
-    shown = [f"{manifest.job}: asked {len(asked)} processes, {len(done)} traces"]
+    shown = [f"{manifest.job}: asked {processes(len(asked))}, {plural(len(done), 'trace')}"]
     shown += [f"  {_line(process)}" for process in manifest.processes]
     shown += [f"  problem: {problem}" for problem in manifest.problems]
     if len(done) > 1 and manifest.skew_ns is not None:
@@ -305,9 +307,14 @@ def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
         )
     shown += _hang_lines(folder)
     shown.append(f"capture: {folder}")
-    if done:
-        shown.append(f"see it with `pilotlight report {folder}` or `pilotlight analyze {folder}`")
     return shown
+
+
+def next_lines(manifest: CaptureManifest, folder: Path) -> list[str]:
+    """What a person may want to do with it."""
+    if all(process.file is None for process in manifest.processes):
+        return []
+    return [f"see it with `pilotlight report {folder}` or `pilotlight analyze {folder}`"]
 
 
 def summary_lines(ranks: Sequence[RankSummary]) -> list[str]:

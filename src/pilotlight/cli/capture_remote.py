@@ -60,7 +60,7 @@ def _lines(
     manifest: CaptureManifest | None,
     recorded: list[int] | None,
 ) -> list[str]:
-    from pilotlight.cli.capture import lines
+    from pilotlight.cli.capture import lines, next_lines
 
     nodes = f"{len(capture['ranks'])} ranks on {len(capture['nodes'])} nodes"
     shown = [f"{capture['state']}: {nodes}, {capture['bytes']:,} bytes: {folder}"]
@@ -69,7 +69,7 @@ def _lines(
     shown += [f"see it with `pilotlight report {part}`" for part in _parts(folder)[:4]]
     if manifest is None:
         return [*shown, *(f"  problem: {problem}" for problem in problems)]
-    return [*shown, *lines(manifest, folder)]
+    return [*shown, *lines(manifest, folder), *next_lines(manifest, folder)]
 
 
 def _parts(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli.terminal import console
-from pilotlight.cli.top import percent, select_job
+from pilotlight.cli.top import percent, processes, select_job
 from pilotlight.client import Client
 from pilotlight.errors import NotFound, UsageError
 from pilotlight.report.units import duration
@@ -150,7 +150,7 @@ class _Lines:
             print(json.dumps(view), flush=True)
             return
         if not view["ranks"]:
-            print(f"no step so far in {view['other_processes']} processes", flush=True)
+            print(f"no step so far in {processes(view['other_processes'])}", flush=True)
         for rank in view["ranks"]:
             name = f"rank {rank['rank']}" if rank["rank"] is not None else f"pid {rank['pid']}"
             parts = [f"{name} step {rank['step']} {duration(rank['step_ns'])}"]
