@@ -38,7 +38,7 @@ PILOTLIGHT_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, si
   bool entered = enter_phase(mine, Phase::kBackward);
   backward_begins(mine);
   PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
-  backward_ends();
+  backward_ends(result != nullptr);
   if (entered) leave_phase(current(mine), Phase::kBackward);
   return result;
 }

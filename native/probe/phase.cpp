@@ -30,6 +30,7 @@ struct alignas(64) ProcessPhases {
   uint32_t run = 0;
   uint32_t names[static_cast<size_t>(Phase::kCount)] = {};
   bool is_training = false;
+  bool is_by_hand = false;
   bool has_step = false;
   int backwards = 0;
   uint64_t optimizer_calls = 0;
@@ -51,7 +52,7 @@ PILOTLIGHT_COLD void begin_run(uint32_t run) noexcept {
   process.rounds.clear();
   process.held.clear();
   process.timed = nullptr;
-  process.is_training = process.has_step = false;
+  process.is_training = process.is_by_hand = process.has_step = false;
   process.backwards = 0;
 }
 
@@ -201,6 +202,15 @@ PILOTLIGHT_HOT void round_called(const void* optimizer) noexcept {
   }
 }
 
+// Without any optimizer the program changes its parameters by itself, after each backward. An
+// optimizer may still be made: the first steps wait for that.
+PILOTLIGHT_COLD void step_by_hand() noexcept {
+  if (!process.is_by_hand && process.held.count < kRoundPatience && hold_step()) return;
+  process.is_by_hand = true;
+  tell_held();
+  automatic_step();
+}
+
 }  // namespace
 
 // Not inlined: a step of a framework leaves little in the cache, so that code which is fetched once
@@ -320,8 +330,9 @@ PILOTLIGHT_HOT void backward_begins(ThreadPhases& mine) noexcept {
   first_step(mine);
 }
 
-PILOTLIGHT_HOT void backward_ends() noexcept {
+PILOTLIGHT_HOT void backward_ends(bool has_gradients) noexcept {
   if (process_phases().backwards > 0) process.backwards--;
+  if (process.backwards == 0 && has_gradients && process.rounds.empty()) step_by_hand();
 }
 
 PILOTLIGHT_HOT bool backward_under_way() noexcept { return process_phases().backwards > 0; }
@@ -351,12 +362,16 @@ void optimizer_skipped(const void* optimizer) noexcept {
   round_called(optimizer);
 }
 
-void optimizer_made(const void* optimizer) noexcept { process_phases().rounds.made(optimizer); }
+void optimizer_made(const void* optimizer) noexcept {
+  // Backwards until now were the preparation of a training.
+  if (process_phases().is_training && process.rounds.empty()) process.held.clear();
+  process.rounds.made(optimizer);
+}
 
 void last_steps() noexcept {
   ThreadPhases& mine = thread_phases();
   if (process_phases().is_training) {
-    if (process.rounds.are_rounds()) tell_held();
+    if (process.rounds.are_rounds() || process.rounds.empty()) tell_held();
     return;
   }
   bool was_to_change = process.timed == &mine && mine.rhythm.was_to_change();

@@ -96,7 +96,8 @@ bool is_training() noexcept;
 void function_called(const void* function) noexcept;
 void step_call_begins() noexcept;
 void backward_begins(ThreadPhases& mine) noexcept;
-void backward_ends() noexcept;
+// `has_gradients`: it did not raise. Where there is no optimizer, it ends a step.
+void backward_ends(bool has_gradients) noexcept;
 bool backward_under_way() noexcept;
 // False inside a step of the same optimizer: then there is nothing to end.
 bool optimizer_begins(ThreadPhases& mine, const void* optimizer) noexcept;

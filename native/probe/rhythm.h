@@ -10,6 +10,8 @@ namespace pilotlight {
 // How often one may be called while another is not, before the other no longer counts.
 constexpr uint32_t kRoundPatience = 16;
 constexpr uint32_t kRhythmPatience = 64;
+// How many times as often as the beat another is called that may be the real one.
+constexpr uint32_t kFarOften = 4;
 
 // When steps may have begun, until it is known whether they did.
 template <uint32_t kMost>
@@ -128,8 +130,9 @@ class Rounds {
 
 // Calls without an optimizer: the first that comes a second time is the beat, and from there on
 // each of its calls begins a step. The very first call of all begins the first. Another that comes
-// 64 times without the beat takes over. If the beat had not been one for as long, the other's calls
-// until then were steps already; else the old beat takes over again with its next call.
+// 64 times without the beat, or between few calls of a young one, takes over. If the beat had not
+// been one for as long, the other's calls until then were steps already; else the old beat takes
+// over again with its next call.
 class Rhythm {
  public:
   enum class Call : uint8_t { kOther, kFirst, kBeat, kHeldAndBeat };
@@ -145,7 +148,11 @@ class Rhythm {
   Call called(const void* key, Times* times, Now now) noexcept {
     if (key == beat_) {
       beats_ += beats_ < kRhythmPatience;
-      other_.key = newcomer_.key = nullptr;
+      newcomer_.key = nullptr;
+      // A young one that now and then interrupts another is likely that one's evaluation.
+      bool is_rare = beats_ < kRhythmPatience && other_.calls >= kFarOften * beats_;
+      if (other_.key != nullptr && is_rare) return Call::kOther;
+      other_.key = nullptr;
       return Call::kBeat;
     }
     if (beat_ == nullptr) return look_for_beat(key);

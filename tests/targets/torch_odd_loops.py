@@ -66,6 +66,32 @@ def annotated_late() -> None:
     step()
 
 
+def by_hand(model: nn.Module, count: int) -> None:
+    for _ in range(count):
+        model(batch()).square().mean().backward()
+        with torch.no_grad():
+            for each in model.parameters():
+                each -= 0.1 * each.grad
+                each.grad = None
+
+
+@loop
+def without_optimizer() -> None:
+    by_hand(network(), 20)
+
+
+@loop
+def few_without_optimizer() -> None:
+    by_hand(network(), 3)
+
+
+@loop
+def optimizer_made_late() -> None:
+    model = network()
+    by_hand(model, 3)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), 10)
+
+
 @loop
 def saved() -> None:
     model = network()

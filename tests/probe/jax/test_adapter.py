@@ -58,6 +58,12 @@ def test_steps_follow_the_rhythm_of_the_jitted_function_and_then_the_annotation(
     assert steps[-2:] == [1000, 1001]
 
 
+def test_an_evaluation_that_comes_first_and_again_makes_no_steps(tmp_path: Path) -> None:
+    steps = run_target(tmp_path, "jax_evaluated.py").detail("steps")
+    # What came before is one step with the first of a hundred; nothing ends the last.
+    assert len(steps["step"]) == 100
+
+
 def test_rhythms_make_steps_and_what_was_called_in_preparation_makes_none(tmp_path: Path) -> None:
     steps = run_target(tmp_path, "jax_rhythms.py").detail("steps")
     of_threads = Counter(steps["thread"].tolist())

@@ -213,6 +213,15 @@ def test_the_backward_of_wrapped_branching_and_raising_modules(
     assert sorted(told) == ["Inner.first backward", "Inner.second backward"]
 
 
+def test_without_an_optimizer_a_backward_ends_a_step(loops: Callable[[str], Loop]) -> None:
+    assert loops("without_optimizer").steps == list(range(20))
+    assert loops("few_without_optimizer").steps == list(range(3))
+
+
+def test_backwards_before_an_optimizer_is_made_are_no_steps(loops: Callable[[str], Loop]) -> None:
+    assert loops("optimizer_made_late").steps == list(range(10))
+
+
 def test_record_function_is_a_range(loops: Callable[[str], Loop]) -> None:
     assert loops("annotated").ranges == {"mine": 3}
     # However late the first comes, and however it is written; the optimizer's own are none.
