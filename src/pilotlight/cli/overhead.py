@@ -123,7 +123,9 @@ def _show_runs(runs: Runs, as_json: bool) -> int:
         print(json.dumps({"method": "repeats", **dataclasses.asdict(runs)}))
         return 0
     print(f"CPU time of a run  {_percent(runs.cpu)}")
-    print(f"{runs.cpu.pairs} pairs of runs; a longer run with steps would tell the cost on step time")
+    print(
+        f"{runs.cpu.pairs} pairs of runs; a longer run with steps would tell the cost on step time"
+    )
     return 0
 
 
