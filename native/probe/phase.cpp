@@ -42,8 +42,8 @@ struct alignas(64) ProcessPhases {
 };
 
 ProcessPhases process;
-// Not a thread_local object: every access would ask first whether it has been constructed. Zeros
-// are of no run, so the first access of a run makes it.
+// Not a thread_local object: every access would ask first whether it has been constructed. Of zeros
+// the first access makes one.
 __thread std::aligned_storage_t<sizeof(ThreadPhases), alignof(ThreadPhases)> thread_storage;
 
 PILOTLIGHT_COLD void begin_run(uint32_t run) noexcept {
@@ -225,7 +225,8 @@ PILOTLIGHT_HOT __attribute__((noinline)) void write_span_at(RingWriter* ring, Re
 
 PILOTLIGHT_HOT ThreadPhases& current(ThreadPhases& mine) noexcept {
   uint32_t run = Probe::get().run_number();
-  if (__builtin_expect(mine.run != run, 0)) begin_thread(&mine, run);
+  // Zeros are also of the run before the first start: they have no ring's place.
+  if (__builtin_expect(mine.run != run || mine.ring == nullptr, 0)) begin_thread(&mine, run);
   return mine;
 }
 
@@ -304,6 +305,8 @@ PILOTLIGHT_HOT bool is_training() noexcept { return process_phases().is_training
 void function_called(const void* function) noexcept {
   ThreadPhases& mine = thread_phases();
   if (process_phases().is_training || mine.step_calls > 0) return;
+  // Not of modules: one that is called more often than the first may be a part of each request.
+  if (mine.rhythm.is_rare(function)) return;
   switch (mine.rhythm.called(function, times_of(mine), now_ticks)) {
     case Rhythm::Call::kOther:
       return;

@@ -130,9 +130,8 @@ class Rounds {
 
 // Calls without an optimizer: the first that comes a second time is the beat, and from there on
 // each of its calls begins a step. The very first call of all begins the first. Another that comes
-// 64 times without the beat, or between few calls of a young one, takes over. If the beat had not
-// been one for as long, the other's calls until then were steps already; else the old beat takes
-// over again with its next call.
+// 64 times without the beat takes over. If the beat had not been one for as long, the other's calls
+// until then were steps already; else the old beat takes over again with its next call.
 class Rhythm {
  public:
   enum class Call : uint8_t { kOther, kFirst, kBeat, kHeldAndBeat };
@@ -148,11 +147,7 @@ class Rhythm {
   Call called(const void* key, Times* times, Now now) noexcept {
     if (key == beat_) {
       beats_ += beats_ < kRhythmPatience;
-      newcomer_.key = nullptr;
-      // A young one that now and then interrupts another is likely that one's evaluation.
-      bool is_rare = beats_ < kRhythmPatience && other_.calls >= kFarOften * beats_;
-      if (other_.key != nullptr && is_rare) return Call::kOther;
-      other_.key = nullptr;
+      other_.key = newcomer_.key = nullptr;
       return Call::kBeat;
     }
     if (beat_ == nullptr) return look_for_beat(key);
@@ -168,6 +163,15 @@ class Rhythm {
       come(key, times, now);
     }
     return other_.calls < kRhythmPatience ? Call::kOther : take_over(times);
+  }
+
+  // Before called(): whether this is a young beat that now and then interrupts another, as the
+  // evaluation of a training does. Then it is no step and does not interrupt the count.
+  bool is_rare(const void* key) noexcept {
+    if (key != beat_ || other_.key == nullptr || beats_ >= kRhythmPatience) return false;
+    if (other_.calls < kFarOften * (beats_ + 1)) return false;
+    beats_++;
+    return true;
   }
 
   // At the end: whether another was called more often than the beat, but had no time to take over.
