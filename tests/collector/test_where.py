@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,6 @@ def test_a_straggler_says_which_function_it_is_in(tmp_path: Path) -> None:
                 store.insert_rows("windows", [{**who, **at, "name": name, **sums}])
                 said = {"id": name, "kind": 2, "text": "\n".join(frames), "seen_ns": now_ns}
                 store.insert_rows("names", [{"tenant": "default", **said}])
-        located = Locator(store).located(job, finding)
+        located = Locator(store, Counter()).located(job, finding)
     assert located.evidence == ("late", f"50.0 % of its time in {LOAD}, the others 0.0 %")
     assert located.fix == f"look at what {LOAD} does on this rank alone"

@@ -57,10 +57,10 @@ class Watcher:
         self._asked: set[str] = set()
         self._history_ns: dict[tuple[str, str], int] = {}
         self._regressions: dict[tuple[str, str], tuple[Finding, ...]] = {}
-        self._locator = Locator(store)
+        self.counts: Counter[str] = Counter()
+        self._locator = Locator(store, self.counts)
         self._latest: dict[tuple[str, str], tuple[Finding, ...]] = {}
         self._expire_due_s = 0.0
-        self.counts: Counter[str] = Counter()
         self.looked_ns = 0
         self._recall()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -186,6 +186,7 @@ class Watcher:
                     {"tenant": one.key[0], "job": one.key[1], "id": one.id},
                 )
             except StoreError:
+                self.counts["history not read"] += 1
                 return
             if rows[0][0] > one.updated_ns:
                 self._register.forget(one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
@@ -36,10 +36,12 @@ class Place:
 
 
 class Locator:
-    """Asks the store now and then; between, what it said last holds."""
+    """Asks the store now and then; between, what it said last holds. `counts` is told of each time
+    that it did not answer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, counts: Counter[str]) -> None:
         self._store = store
+        self._counts = counts
         self._known: dict[tuple[str, str, int], tuple[int, Place | None]] = {}
 
     def located(self, job: RecentJob, finding: Finding) -> Finding:
@@ -72,6 +74,7 @@ class Locator:
         try:
             found = rank_stacks(Reader(self._store, job.tenant), job.job, span, [rank, *others])
         except StoreError:
+            self._counts["stacks not read"] += 1
             return None
         return most_apart(found.get(rank, ()), [found[one] for one in others if one in found])
 
