@@ -132,7 +132,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
   const whole = total[0] || 1;
   return (
     <div class="flame">
-      <div class="deep" style={{ height: `${4 + ROW * rows.shown}px` }}><canvas ref={canvas} style={{ height: `${4 + ROW * rows.all}px` }} tabIndex={0} role="img" aria-label={`${label}. Arrow keys move, Enter zooms in, Escape zooms out.`}
+      <div class="deep" style={{ height: `${6 + ROW * rows.shown}px` }}><canvas ref={canvas} style={{ height: `${4 + ROW * rows.all}px` }} tabIndex={0} role="img" aria-label={`${label}. Arrow keys move, Enter zooms in, Escape zooms out.`}
         onPointerMove={(event) => { const node = at(event); if (node !== hover) setHover(node); }}
         onPointerLeave={() => setHover(null)}
         onClick={(event) => { const node = at(event); if (node !== null) setZoom(node); }}
