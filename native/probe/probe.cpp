@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <new>
 
+#include "probe/allowance.h"
 #include "probe/own_files.h"
 
 namespace pilotlight {
@@ -22,13 +23,7 @@ constexpr int64_t kListenNs = 50'000'000;
 constexpr int64_t kMaxPeriodNs = kSecondNs;
 // At most this often the interpreter is asked for the names of new threads.
 constexpr int64_t kAskNs = kSecondNs / 10;
-// What the probe's own thread may take. The default set may cost a hundredth of a job, and what
-// adapters put around calls takes its part, so it is a share of the CPU time of the job itself; but
-// one that only waits is looked at too, and no job is worth more than a hundredth of a core. Above
-// it the period grows, below kCalm of it it shrinks back by as much.
-constexpr double kCpuOfJob = 0.003;
-constexpr double kLeastOfCore = 0.002;
-constexpr double kMostOfCore = 0.01;
+// Above what it may take the period grows, below kCalm of that it shrinks back by as much.
 constexpr double kCalm = 0.8;
 
 uint32_t current_tid() noexcept { return static_cast<uint32_t>(syscall(SYS_gettid)); }
@@ -218,6 +213,7 @@ void Probe::loop() noexcept {
   int64_t now = clock_ns(CLOCK_MONOTONIC);
   cpu_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   job_cpu_ns_ = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  written_bytes_ = segment_.written_bytes();
   reported_ = sampler_.counts();
   asked_named_ = 0;
   random_ = static_cast<uint32_t>(now) | 1;
@@ -327,8 +323,9 @@ void Probe::second(int64_t now_ns) noexcept {
   int64_t period = period_ns_.load(std::memory_order_relaxed);
   double elapsed = static_cast<double>(now_ns - last_second_ns_);
   int64_t job_cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-  double allowed = std::clamp(kCpuOfJob * static_cast<double>(job_cpu - job_cpu_ns_),
-                              kLeastOfCore * elapsed, kMostOfCore * elapsed);
+  uint64_t written = segment_.written_bytes();
+  double allowed = stacks_allowance_ns(now_ns - last_second_ns_, job_cpu - job_cpu_ns_,
+                                       written - written_bytes_);
   double share = static_cast<double>(cpu - cpu_ns_) / allowed;
 
   if (sampling_ && period != 0) {
@@ -354,6 +351,7 @@ void Probe::second(int64_t now_ns) noexcept {
   reported_ = counts;
   cpu_ns_ = cpu;
   job_cpu_ns_ = job_cpu;
+  written_bytes_ = written;
   last_second_ns_ = now_ns;
   next_second_ns_ = now_ns + kSecondNs;
 }

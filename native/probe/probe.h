@@ -136,6 +136,7 @@ class Probe {
   int64_t heard_ns_ = 0;
   int64_t cpu_ns_ = 0;
   int64_t job_cpu_ns_ = 0;
+  uint64_t written_bytes_ = 0;
   SamplerCounts reported_ = {};
   uint32_t asked_named_ = 0;
   int64_t asked_ns_ = 0;

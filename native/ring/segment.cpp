@@ -204,4 +204,12 @@ void Segment::retire_ring(RingWriter* ring) noexcept {
   slot->state.store(static_cast<uint32_t>(RingState::kRetired), std::memory_order_release);
 }
 
+uint64_t Segment::written_bytes() const noexcept {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < kMaxRings; i++) {
+    bytes += slots()[i].head.load(std::memory_order_relaxed);
+  }
+  return bytes;
+}
+
 }  // namespace pilotlight

@@ -34,6 +34,9 @@ class Segment {
   bool take_ring(RingWriter* ring, uint32_t tid, std::string_view thread_name) noexcept;
   void retire_ring(RingWriter* ring) noexcept;
 
+  // Into all rings, ever.
+  uint64_t written_bytes() const noexcept;
+
  private:
   RingSlot* slots() const noexcept { return reinterpret_cast<RingSlot*>(base_ + kTableOffset); }
   RingTail* tails() const noexcept { return reinterpret_cast<RingTail*>(base_ + kTailsOffset); }
