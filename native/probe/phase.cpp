@@ -36,8 +36,8 @@ struct alignas(64) ProcessPhases {
   uint64_t optimizer_calls = 0;
   const ThreadPhases* holder = nullptr;  // whose held steps are
   const ThreadPhases* timed = nullptr;   // whose times are: the first thread's that needs them
-  Rounds rounds;
   HeldSteps<kEvaluationPatience> held;
+  alignas(64) Rounds rounds;
   Rhythm::Times times;
 };
 

@@ -25,8 +25,9 @@ enum class Phase : uint8_t {
   kCount
 };
 
-// Of one thread. Plain data: it is there from a thread's first call to its last.
-struct ThreadPhases {
+// Of one thread. Plain data: it is there from a thread's first call to its last. First what every
+// step of a training needs, in one line of the cache.
+struct alignas(64) ThreadPhases {
   static constexpr uint32_t kMost = 8;
   static constexpr uint32_t kMostOptimizers = 8;
   static constexpr uint32_t kMostAnnotations = 8;
@@ -54,9 +55,9 @@ struct ThreadPhases {
   bool spans = false;       // the outermost of them and those inside it are told by name
   bool outputs = false;     // what they return is looked at
   uint32_t step_calls = 0;  // calls under way that are a step by themselves
-  Call call = {};
   uint32_t optimizers = 0;
   const void* optimizer[kMostOptimizers] = {};
+  Call call = {};
   uint32_t annotations = 0;
   bool annotations_forgotten = false;  // there were more than have room
   Annotation annotation[kMostAnnotations] = {};

@@ -16,8 +16,8 @@ constexpr uint32_t kFarOften = 4;
 // When steps may have begun, until it is known whether they did.
 template <uint32_t kMost>
 struct HeldSteps {
-  uint64_t ticks[kMost];
   uint32_t count = 0;
+  uint64_t ticks[kMost];
 
   // False if there is no room.
   bool add(uint64_t when) noexcept {
@@ -121,11 +121,12 @@ class Rounds {
     seen_ = turns_ = level_ = 0;
   }
 
-  Entry entries_[kMost];
+  // The counts first, beside the first entry: most programs have one.
   uint32_t count_ = 0, seen_ = 0, next_ = 0;
   uint32_t turns_ = 0, level_ = 0;  // turns of this round; how many are past the last of them
   uint32_t most_turns_ = 0;         // that a whole round had
   uint64_t made_ = 0;
+  Entry entries_[kMost];
 };
 
 // Calls without an optimizer: the first that comes a second time is the beat, and from there on

@@ -14,7 +14,8 @@
 
 namespace pilotlight {
 
-class RingWriter {
+// On a line of its own: a program that leaves little of us in the caches fetches one for a record.
+class alignas(kLine) RingWriter {
  public:
   RingWriter() = default;
 
@@ -183,19 +184,20 @@ class RingWriter {
     slot_->drops.fetch_add(1, std::memory_order_relaxed);
   }
 
+  // First what every record needs.
   RingSlot* slot_ = nullptr;
-  RingTail* tail_ = nullptr;
   char* data_ = nullptr;
   uint64_t mask_ = 0;
   uint64_t head_ = 0;
   uint64_t limit_ = 0;
-  uint64_t free_end_ = 0;
-  uint64_t reserve_ = 0;
   ClockKind clock_ = ClockKind::kMonotonic;
   volatile bool writing_ = false;
-  Lost lost_ = {};
   uint32_t open_ranges_ = 0;
   uint32_t ranges_[kKeptRanges] = {};
+  RingTail* tail_ = nullptr;
+  uint64_t free_end_ = 0;
+  uint64_t reserve_ = 0;
+  Lost lost_ = {};
 };
 
 }  // namespace pilotlight
