@@ -80,14 +80,19 @@ struct Spans {
 nb::tuple add_rank(Recorded& graph, int32_t rank, int64_t begin_ns, const Spans& device,
                    Array<uint8_t> role, Array<uint8_t> collects, Array<uint8_t> optimizes,
                    Array<int64_t> launch, Array<int64_t> collective, Array<double> transfer_ns,
-                   const Spans& calls, Array<uint8_t> holds, const Spans& waits) {
+                   const Spans& calls, Array<uint8_t> holds, Array<int64_t> given_ns,
+                   const Spans& waits, Array<int64_t> waits_given_ns) {
   Rank one{};
   one.rank = rank;
   one.begin_ns = begin_ns;
   one.calls = calls.columns();
-  check(holds.size() == one.calls.rows, "columns of different lengths");
+  bool whole = holds.size() == one.calls.rows && given_ns.size() == one.calls.rows;
+  check(whole, "columns of different lengths");
   one.holds = reinterpret_cast<const Hold*>(holds.data());
+  one.given_ns = given_ns.data();
   one.waits = waits.columns();
+  check(waits_given_ns.size() == one.waits.rows, "columns of different lengths");
+  one.waits_given_ns = waits_given_ns.data();
   Device& made = one.device;
   made.spans = device.columns();
   size_t rows = made.spans.rows;
@@ -152,7 +157,7 @@ NB_MODULE(_replay, m) {
       .def("add_rank", &add_rank, nb::kw_only(), nb::arg("rank"), nb::arg("begin_ns"),
            nb::arg("device"), nb::arg("role"), nb::arg("collects"), nb::arg("optimizes"),
            nb::arg("launch"), nb::arg("collective"), nb::arg("transfer_ns"), nb::arg("calls"),
-           nb::arg("holds"), nb::arg("waits"))
+           nb::arg("holds"), nb::arg("given_ns"), nb::arg("waits"), nb::arg("waits_given_ns"))
       .def("node_count", [](const Recorded& g) { return g.role.size(); })
       .def("edge_count", &Recorded::edge_count)
       .def("fill_edges", &fill_edges, nb::arg("first"), nb::arg("predecessors"))

@@ -27,10 +27,19 @@ constexpr int64_t kThreadGapNs = 100'000;
 constexpr int64_t kThreadGapParts = 10;
 constexpr int64_t kThreadLaunches = 10;
 constexpr size_t kMostThreads = 256;  // of more it is not asked: each is compared with all others
+constexpr size_t kMostReturns = 256;  // looked at for one call, from the last
 
 struct Ended {
   uint32_t node;
   int64_t ns;
+};
+
+// A call that waited for the device, and what that had done last when it returned.
+struct Awaited {
+  uint32_t lane;
+  int64_t since_ns;
+  Ended ended;
+  Ended result;
 };
 
 // The last two of a lane: where the last goes on, others can only have waited for the one before.
@@ -161,16 +170,31 @@ class Walk {
   }
 
   // The host's own time until it makes a call.
-  uint32_t arrive(uint32_t thread, int64_t start_ns) {
+  uint32_t arrive(uint32_t thread, int64_t start_ns, int64_t given_ns) {
     const Ended* before = threads_.find(thread);
+    if (before == nullptr && is_told_) before = &told_since_;
+    if (before == nullptr) before = ended_last(start_ns);
     int64_t since = before == nullptr ? rank_.begin_ns : before->ns;
     const Ended* other = handed_over(thread, since, start_ns);
+    if (other == nullptr) other = awaited_elsewhere(thread, since, given_ns, start_ns);
     if (other != nullptr) since = other->ns;
     uint32_t made = node(Role::kHost, graph_.names_.host, start_ns - since);
     if (before != nullptr) graph_.waits_for(before->node);
     if (other != nullptr) graph_.waits_for(other->node);
     host_times_.push_back({made, since, std::max(since, start_ns)});
+    if (!is_told_) told_since_ = {made, start_ns};
+    is_told_ = true;
     return made;
+  }
+
+  // What the device did before the trace tells of the host is all that is known of that time.
+  const Ended* ended_last(int64_t time_ns) const {
+    const Ended* found = nullptr;
+    for (const Lasts& stream : streams_.all()) {
+      const Ended* done = stream.ended_by(time_ns);
+      if (done != nullptr && (found == nullptr || done->ns > found->ns)) found = done;
+    }
+    return found;
   }
 
   // The last call of another thread, if this one waited for it: that one launched meanwhile, and
@@ -192,9 +216,31 @@ class Walk {
     return found;
   }
 
+  // The last call of other threads that waited for the device, if such calls took most of a time of
+  // which the trace does not tell what this thread did: the program waits in one thread and
+  // launches from another. A thread that was given its work takes it up as results come back,
+  // whether or not somebody waits for them.
+  const Ended* awaited_elsewhere(uint32_t thread, int64_t since_ns, int64_t given_ns,
+                                 int64_t start_ns) const {
+    if (given_ns - since_ns < kThreadGapNs) return nullptr;
+    const Ended* found = nullptr;
+    int64_t waited = 0, counted_from = given_ns;
+    size_t last = returns_.size() - std::min(returns_.size(), kMostReturns);
+    for (size_t i = returns_.size(); i > last && returns_[i - 1].ended.ns > since_ns; i--) {
+      const Awaited& other = returns_[i - 1];
+      if (other.lane == thread || other.ended.ns > given_ns) continue;
+      if (found == nullptr) found = given_ns < start_ns ? &other.result : &other.ended;
+      int64_t from = std::max(other.since_ns, since_ns);
+      waited += std::max<int64_t>(0, std::min(other.ended.ns, counted_from) - from);
+      counted_from = std::min(counted_from, from);
+      if (2 * waited >= given_ns - since_ns) return found;
+    }
+    return nullptr;
+  }
+
   void call(size_t i) {
     const Columns& calls = rank_.calls;
-    uint32_t arrival = arrive(calls.lane[i], calls.start_ns[i]);
+    uint32_t arrival = arrive(calls.lane[i], calls.start_ns[i], rank_.given_ns[i]);
     launches_[calls.lane[i]].push_back(calls.start_ns[i]);
     launched_[i].arrival = arrival;
     if (held_[i] != Hold::kNone) {
@@ -215,23 +261,28 @@ class Walk {
 
   void wait(size_t i) {
     const Columns& waits = rank_.waits;
-    graph_.waiting.push_back(awaited(waits, i, arrive(waits.lane[i], waits.start_ns[i])));
+    uint32_t arrival = arrive(waits.lane[i], waits.start_ns[i], rank_.waits_given_ns[i]);
+    graph_.waiting.push_back(awaited(waits, i, arrival));
   }
 
   // The end of a call that waits for what the device finishes last meanwhile.
   uint32_t awaited(const Columns& calls, size_t i, uint32_t arrival) {
     int64_t start = calls.start_ns[i], end = start + calls.duration_ns[i], latest = start;
     known_.clear();
+    Ended result{kUnknown, 0};
     for (const Lasts& stream : streams_.all()) {
       const Ended* done = stream.ended_by(end + kHandoverNs);
       if (done == nullptr || done->ns <= start) continue;
       known_.push_back(*done);
       latest = std::max(latest, done->ns);
+      if (done->ns <= end && done->ns == latest) result = *done;
     }
     uint32_t made = node(Role::kCall, calls.name[i], end - latest);
+    if (result.node == kUnknown) result = {made, end};
     graph_.waits_for(arrival);
     for (const Ended& one : known_) graph_.waits_for(one.node);
     threads_.set(calls.lane[i], {made, end});
+    returns_.push_back({calls.lane[i], start, {made, end}, result});
     return made;
   }
 
@@ -315,6 +366,9 @@ class Walk {
   std::vector<Hold> held_;
   LastOf threads_, streams_, collectives_;
   std::unordered_map<uint32_t, std::vector<int64_t>> launches_;  // of each thread, in order
+  std::vector<Awaited> returns_;                                 // in order
+  Ended told_since_{};  // the first that a thread did
+  bool is_told_ = false;
   std::vector<Ended> known_;
   std::vector<HostTime> host_times_;
 };

@@ -42,13 +42,17 @@ struct Device {
 // because the program asked for the result.
 enum class Hold : uint8_t { kNone, kStaged, kHeld };
 
+// `given_ns` and `waits_given_ns`: since when a call's thread was at what it made the call for;
+// before that the trace does not tell what it did.
 struct Rank {
   int32_t rank;
   int64_t begin_ns;
   Device device;
   Columns calls;
-  const Hold* holds;  // of each call
-  Columns waits;      // calls that launch nothing and wait for the device
+  const Hold* holds;        // of each call
+  const int64_t* given_ns;  // of each call
+  Columns waits;            // calls that launch nothing and wait for the device
+  const int64_t* waits_given_ns;
 };
 
 // The time that a host spent until it made a call.

@@ -42,7 +42,9 @@ class Recorded:
         transfer_ns: _Float64,
         calls: Spans,
         holds: _UInt8,
+        given_ns: _Int64,
         waits: Spans,
+        waits_given_ns: _Int64,
     ) -> tuple[_Int64, _Int64, _Int64]:
         """Node, begin and end of all time that the host spent until it made a call."""
 

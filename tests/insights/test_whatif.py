@@ -12,6 +12,7 @@ from pilotlight.insights.recorded_graph import Role, recorded_graph
 from pilotlight.insights.whatif import (
     at_bandwidth,
     at_batch,
+    least_ns,
     on_gpu,
     overlapped_ns,
     parse_factor,
@@ -198,3 +199,14 @@ def test_a_stream_that_waited_long_waited_for_the_one_that_ended_before(
     shorter = np.where(graph.role == Role.COLLECTIVE, 0.0, graph.duration_ns)
     gain = 1 - graph.total_ns(shorter) / graph.total_ns(graph.duration_ns)
     assert (gain > 0.8) == is_known
+
+
+def test_a_device_needs_what_its_kernels_took_at_the_concurrency_that_was_recorded() -> None:
+    recorded = job(Fault("sync", factor=1.5))
+    graph = recorded_graph(recorded)
+    compute_ns = max(view.line.compute.total_ns() for view in recorded.ranks)
+    assert least_ns(recorded, graph, graph.duration_ns) == compute_ns
+    shorter = without(graph, graph.duration_ns, "launch")
+    assert least_ns(recorded, graph, shorter) == compute_ns
+    kernels = np.where(graph.role == Role.KERNEL, 0.5, 1.0) * graph.duration_ns
+    assert least_ns(recorded, graph, kernels) == 0

@@ -68,6 +68,7 @@ def _recorded(args: argparse.Namespace) -> int:
         at_bandwidth,
         at_batch,
         communicates,
+        least_ns,
         on_gpu,
         overlapped_ns,
         parse_factor,
@@ -110,6 +111,7 @@ def _recorded(args: argparse.Namespace) -> int:
         changed = on_gpu(graph, changed, *_gpus(args.gpu, job.ranks[0].trace.devices))
     replayed_ns = graph.total_ns(graph.duration_ns)
     changed_ns = overlapped_ns(after, changed) if args.overlap else after.total_ns(changed)
+    changed_ns = max(changed_ns, min(replayed_ns, least_ns(steady, graph, changed)))
     result = Whatif(graph.measured_ns, replayed_ns, changed_ns, batch or 1.0)
     if args.json:
         ratios = {"gain_ratio": result.gain_ratio, "replay_error_ratio": result.replay_error_ratio}

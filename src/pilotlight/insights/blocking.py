@@ -8,12 +8,21 @@ from functools import lru_cache
 
 import numpy as np
 
+from pilotlight.insights.name_words import start_with
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans, Trace
 
 _SYNC = re.compile(
     r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
     r"|^synchronize(?:Stream)?$"
 )
+# JAX waits in these, not in calls of the runtime.
+_JAX_SYNC = re.compile(
+    r"(?:^|[\s.:])(?:block_until_ready|effects_barrier)$|\bBlock(?:Host)?UntilReady\b"
+    r"|^\$array\.py:\d+ (?:_value|__array__)$"
+)
+# One of these is in every name that it matches.
+_JAX_WORDS = ("until_ready", "untilready", "effects_barrier", "$array.py:")
+_JAX_KINDS = (Kind.PYTHON, Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER)
 MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
 # Pinned memory is copied to without the host.
 _TO_HOST = re.compile(r"^Memcpy DtoH(?!.*Pinned)")
@@ -67,9 +76,20 @@ def call_rows(trace: Trace) -> Int64:
 
 
 def _named(trace: Trace, test: Callable[[str], bool]) -> Bool:
-    wanted = np.fromiter(map(test, trace.names), np.bool_, len(trace.names))
-    mask: Bool = wanted[trace.spans.name] & (trace.spans.kind == Kind.RUNTIME)
+    """Whether a span is a call of such a name, or one in which JAX waits."""
+    spans, count = trace.spans, len(trace.names)
+    wanted = np.fromiter(map(test, trace.names), np.bool_, count)
+    mask: Bool = wanted[spans.name] & (spans.kind == Kind.RUNTIME)
+    awaits = np.fromiter(map(_awaits_results, trace.names), np.bool_, count)
+    if awaits.any():
+        mask |= awaits[spans.name] & spans.is_kind(*_JAX_KINDS)
     return mask
+
+
+@lru_cache(maxsize=1 << 16)
+def _awaits_results(name: str) -> bool:
+    start = start_with(name, _JAX_WORDS)
+    return bool(start) and _JAX_SYNC.search(start) is not None
 
 
 @lru_cache(maxsize=1 << 16)

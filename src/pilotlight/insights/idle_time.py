@@ -15,7 +15,7 @@ from pilotlight.insights.launched import launch_rows
 from pilotlight.insights.name_words import start_with
 from pilotlight.insights.rank_wait import host_waits, in_flight
 from pilotlight.trace.interval import EMPTY, Intervals, union, window
-from pilotlight.trace.trace import NONE, Kind, Spans, Trace
+from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
 
 LAUNCH_LATENCY_NS = 10_000
 LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
@@ -62,11 +62,10 @@ def idle_causes(
     if not len(idle):
         return dict.fromkeys(Idle, EMPTY)
     rows, calls = launch_rows(trace, device)
-    launch_ns = np.where(rows == NONE, NONE, calls.end_ns[rows]) if len(calls) else rows
     order = np.argsort(device.start_ns, kind="stable")
     place = np.searchsorted(device.start_ns[order], idle.end_ns, side="left")
-    launched = launch_ns[order[place.clip(max=len(order) - 1)]]
-    launched = np.where(place < len(order), launched, NONE)
+    row = np.where(place < len(order), rows[order[place.clip(max=len(order) - 1)]], NONE)
+    launched = np.where(row == NONE, NONE, calls.end_ns[row]) if len(calls) else row
     # Without its launch call a gap cannot be divided and counts as the host's.
     boundary = np.clip(launched + LAUNCH_LATENCY_NS, idle.start_ns, idle.end_ns)
     boundary = np.where(launched <= idle.start_ns, idle.start_ns, boundary)
@@ -82,7 +81,10 @@ def idle_causes(
     unlaunched = union(
         idle.start_ns[boundary > idle.start_ns], idle.end_ns[boundary > idle.start_ns]
     )
-    after_sync = _starting_in(rest & unlaunched, sync_calls(trace, device, rows, calls))
+    next_ns = np.where(row == NONE, idle.end_ns, calls.start_ns[row]) if len(calls) else idle.end_ns
+    held = rest & unlaunched
+    next_ns = next_ns[np.searchsorted(idle.start_ns, held.start_ns, side="right") - 1]
+    after_sync = _starting_in(held, next_ns, sync_calls(trace, device, rows, calls))
     rest = rest - after_sync
     return {
         Idle.LOADER: loader,
@@ -143,14 +145,22 @@ def _phases(name: str) -> int:
     return sum(1 << i for i, pattern in enumerate(_PHASES) if pattern.search(start))
 
 
-def _starting_in(gaps: Intervals, calls: Spans) -> Intervals:
-    """The gaps whose begin lies within one of the calls: the host waited for the device to drain
-    and could not run ahead."""
-    blocked = _union(calls)
-    if not len(gaps) or not len(blocked):
+def _starting_in(gaps: Intervals, next_ns: Int64, calls: Spans) -> Intervals:
+    """The gaps whose begin lies within one of the calls that returned before the next launch: the
+    host waited for the device to drain and could not run ahead. One that returned later held no
+    launch up: another thread made it."""
+    if not len(gaps) or not len(calls):
         return EMPTY
-    place = np.searchsorted(blocked.start_ns, gaps.start_ns, side="right") - 1
-    inside = (place >= 0) & (gaps.start_ns < blocked.end_ns[np.maximum(place, 0)])
+    order = np.argsort(calls.end_ns, kind="stable")
+    ends_ns = calls.end_ns[order]
+    first = np.searchsorted(ends_ns, gaps.start_ns, side="right")
+    last = np.searchsorted(ends_ns, next_ns, side="right")
+    # The earliest begin of the calls that ended from the gap's begin to the launch.
+    none = np.iinfo(np.int64).max
+    starts_ns = np.append(calls.start_ns[order], none)
+    ranges = np.column_stack((first, np.maximum(first, last))).ravel()
+    earliest_ns = np.where(last > first, np.minimum.reduceat(starts_ns, ranges)[::2], none)
+    inside = earliest_ns <= gaps.start_ns
     return Intervals(gaps.start_ns[inside], gaps.end_ns[inside])
 
 

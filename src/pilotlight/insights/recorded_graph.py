@@ -3,7 +3,8 @@
 A call of the host waits for the call before it; a device span for the span before it on its
 stream, for its launch call, and for a span on another stream at whose end it began; the optimizer
 for all collectives before it, since it needs the gradients; a blocking call, or one that launches
-into a full queue, for the span that the device finished last. Time that none of this explains
+into a full queue, for the span that the device finished last; a thread of which the trace does not
+tell what it did, for the blocking call of another that took most of that time. Time that none of this explains
 stays with the node as its own, so that the graph replays to what was recorded.
 """
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from pilotlight import _replay
 from pilotlight.insights.blocking import MEMORY, awaits_copy, call_rows, draining_calls, stages_copy
 from pilotlight.insights.collective import Collectives, clock_offsets
+from pilotlight.insights.given import given_ns
 from pilotlight.insights.idle_time import (
     SAVES,
     compilations,
@@ -156,7 +158,9 @@ def _add_rank(
         transfer_ns=transfer_ns,
         calls=_columns(view.calls, number_of),
         holds=holds,
+        given_ns=given_ns(view.trace, view.calls, waits),
         waits=_columns(waits, number_of),
+        waits_given_ns=given_ns(view.trace, waits, waits),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pilotlight.errors import UsageError
 from pilotlight.insights.finding import OWN_ROLES
+from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category, is_memory_bound
 from pilotlight.insights.recorded_graph import PARTS, RecordedGraph, Role
 from pilotlight.insights.repair import alike, of_role, without_calls
@@ -139,6 +140,15 @@ def overlapped_ns(graph: RecordedGraph, duration_ns: Float64) -> float:
     if (graph.rank[graph.role == Role.COLLECTIVE] >= 0).any():
         communication /= max(1, len(np.unique(graph.rank[graph.rank >= 0])))
     return max(without_it + OVERLAP_SLOWDOWN_RATIO * hidden_ns, min(with_it, communication))
+
+
+def least_ns(job: Job, graph: RecordedGraph, duration_ns: Float64) -> float:
+    """What the devices need by themselves: as many kernels at once as were recorded, not more,
+    whatever no longer keeps their streams from beginning together."""
+    kernels = graph.role == Role.KERNEL
+    if not np.array_equal(duration_ns[kernels], graph.duration_ns[kernels]):
+        return 0.0
+    return float(max(view.line.compute.total_ns() for view in job.ranks))
 
 
 def communicates(graph: RecordedGraph) -> bool:
