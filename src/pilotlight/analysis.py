@@ -14,7 +14,6 @@ from typing import Any
 from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import Breakdown
 from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
-from pilotlight.insights.finding import Finding
 from pilotlight.insights.host_windows import windows_of
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
@@ -98,7 +97,7 @@ class Analysis:
                  " activity"]  # fmt: skip
         for finding in self.diagnosis.findings:
             rank = "" if finding.rank is None else f" (rank {finding.rank})"
-            lines.append(f"  {finding.rule} {finding.title}{rank}: {_gain(finding)} of the step")
+            lines.append(f"  {finding.rule} {finding.title}{rank}: {finding.gain_text}")
         if not self.diagnosis.findings:
             lines.append("  nothing found")
         lines += [f"  problem: {problem}" for problem in self.problems[:SHOWN_PROBLEMS]]
@@ -112,7 +111,7 @@ class Analysis:
             evidence = "".join(f"<li>{html.escape(text)}</li>" for text in finding.evidence)
             parts.append(
                 f"<h3>{html.escape(finding.title)}</h3>"
-                f"<p>{html.escape(finding.where)}: gain {_gain(finding)} of the step,"
+                f"<p>{html.escape(finding.where)}: gain {finding.gain_text},"
                 f" {finding.confidence} confidence</p><ul>{evidence}</ul>"
                 f"<p>Do: {html.escape(finding.fix)}</p>"
             )
@@ -161,10 +160,6 @@ def _known(name: str) -> Table:
     if name not in TABLES:
         raise UsageError(f"no table {name!r}: one of {', '.join(TABLES)}")
     return TABLES[name]
-
-
-def _gain(finding: Finding) -> str:
-    return f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
 
 
 def _with_host(found: Diagnosis, of_host: Diagnosis) -> Diagnosis:

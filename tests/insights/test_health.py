@@ -40,6 +40,7 @@ def training(script: Any, **counters: list[float]) -> Any:
 def test_memory_that_is_nearly_full_is_a_risk_and_shown_without_a_gain(script: Any) -> None:
     finding = only("A36", training(script, memory_used=[78e9], memory_total=[80e9]))
     assert finding.is_risk and finding.gain_high_ratio == 0
+    assert finding.gain_text == "none by itself, a risk"
 
 
 def test_memory_that_grows_is_a_risk(script: Any) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.insights.telling import is_silent, only, verdict, with_counters
 
 from pilotlight.trace.reader import read_traces
@@ -30,6 +31,12 @@ def test_few_sequences_at_once_are_found(script: Any) -> None:
     # 989.5 TFLOP/s over 3.35 TB/s for 16-bit weights.
     assert "295" in finding.evidence[0]
     assert is_silent("A40a", server(script, decodes(200)))
+
+
+@pytest.mark.filterwarnings("error")
+def test_without_a_decode_its_batch_is_not_asked(script: Any) -> None:
+    prefills = [("step[EXTEND bs=8]", 8000.0, 1.0)] * 30
+    assert "only prefills" in verdict("A40a", server(script, prefills)).missing
 
 
 def test_prefills_between_decodes_are_found(script: Any) -> None:

@@ -41,8 +41,7 @@ def print_findings(found: Analysis, console: Console) -> None:
 
 
 def _lines(finding: Finding, begins_ns: dict[int, int]) -> Iterator[tuple[str, str]]:
-    gain = f"{100 * finding.gain_low_ratio:.1f} to {100 * finding.gain_high_ratio:.1f} %"
-    yield "gain", f"{gain} of the step ({finding.confidence} confidence)"
+    yield "gain", f"{finding.gain_text} ({finding.confidence} confidence)"
     yield "where", finding.where
     for text in finding.evidence:
         yield "evidence", text

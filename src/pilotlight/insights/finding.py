@@ -68,6 +68,12 @@ class Finding:
         return (self.gain_low_ratio + self.gain_high_ratio) / 2
 
     @property
+    def gain_text(self) -> str:
+        if self.is_risk and not self.gain_high_ratio:
+            return "none by itself, a risk"
+        return f"{100 * self.gain_low_ratio:.1f} to {100 * self.gain_high_ratio:.1f} % of the step"
+
+    @property
     def where(self) -> str:
         """The rank, if it is one's, and the place."""
         of_rank = "" if self.rank is None else f"rank {self.rank}"

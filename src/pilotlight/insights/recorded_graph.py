@@ -1,11 +1,11 @@
 """The dependency graph of recorded ranks: host threads, streams, and collectives between ranks.
 
-A call of the host waits for the call before it; a device span for the span before it on its
-stream, for its launch call, and for a span on another stream at whose end it began; the optimizer
-for all collectives before it, since it needs the gradients; a blocking call, or one that launches
-into a full queue, for the span that the device finished last; a thread of which the trace does not
-tell what it did, for the blocking call of another that took most of that time. Time that none of this explains
-stays with the node as its own, so that the graph replays to what was recorded.
+A call of the host waits for the call before it; a device span for the span before it on its stream,
+for its launch call, and for a span on another stream at whose end it began; the optimizer for all
+collectives before it, since it needs the gradients; a blocking call, or one that launches into a
+full queue, for the span that the device finished last; a thread of which the trace does not tell
+what it did, for the blocking call of another that took most of that time. Time that none of this
+explains stays with the node as its own, so that the graph replays to what was recorded.
 """
 
 from __future__ import annotations

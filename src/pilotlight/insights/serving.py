@@ -49,7 +49,10 @@ def small_batch(job: Job) -> Verdict:
     if not peak or not memory:
         return Verdict(missing="the GPU's model is not in the trace or not in the hardware table")
     knee = peak * 1e3 * BYTES_A_WEIGHT / (2 * memory)
-    batch = float(np.median(rounds.batch[~rounds.prefills]))
+    decoded = rounds.batch[~rounds.prefills]
+    if not len(decoded):
+        return Verdict(missing="no decode of a server in the trace, only prefills")
+    batch = float(np.median(decoded))
     if not 0 < batch < knee / 2:
         return Verdict()
     gain = 1 - 2 * batch / knee
