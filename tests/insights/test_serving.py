@@ -35,7 +35,7 @@ def test_few_sequences_at_once_are_found(script: Any) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_without_a_decode_its_batch_is_not_asked(script: Any) -> None:
-    prefills = [("step[EXTEND bs=8]", 8000.0, 1.0)] * 30
+    prefills = [("step[DECODE bs=8] prefill", 8000.0, 1.0)] * 30
     assert "only prefills" in verdict("A40a", server(script, prefills)).missing
 
 

@@ -49,6 +49,15 @@ def test_a_device_plane_becomes_a_trace(tmp_path: Path) -> None:
     assert trace.spans.correlation[0] == 77
 
 
+def test_devices_that_a_process_only_sees_are_no_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "a.xplane.pb"
+    unused = field(1, field(2, b"/device:GPU:5"))
+    path.write_bytes(unused + space() + unused)
+    assert [trace.rank for trace in read_xplane(path)] == [3]
+    path.write_bytes(unused)
+    assert [len(trace.spans) for trace in read_xplane(path)] == [0]
+
+
 def test_fields_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     plain, later = tmp_path / "a.xplane.pb", tmp_path / "b.xplane.pb"
     plain.write_bytes(space())

@@ -54,7 +54,9 @@ class Whatif:
             raise UsageError(
                 "nothing to change: --remove, --kernel, --gpu, --overlap, --bandwidth or --batch"
             )
-        if args.path.suffix == ".parquet":
+        from pilotlight.trace.oprows import has_operation_rows
+
+        if has_operation_rows(args.path):
             return _operation_rows(args)
         return _recorded(args)
 

@@ -38,6 +38,21 @@ class OperationRows:
         return len(self.rank)
 
 
+def has_operation_rows(path: Path) -> bool:
+    """Whether a Parquet file is a table of operations and not one of spans."""
+    if path.suffix != ".parquet":
+        return False
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return True
+    try:
+        return "start_ns" not in pyarrow.parquet.read_schema(path).names
+    except (pyarrow.ArrowException, OSError):
+        return True
+
+
 def read_operation_rows(path: Path) -> OperationRows:
     try:
         import pyarrow

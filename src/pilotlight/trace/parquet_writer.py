@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,29 +13,40 @@ from pilotlight.errors import UsageError
 from pilotlight.trace.trace import NONE, Kind, Trace
 
 ROWS_AT_ONCE = 1_000_000
+COUNTER = "counter"
+METADATA = b"pilotlight"
 
 
 def write_parquet(traces: Sequence[Trace], path: Path) -> None:
-    """A row a span; `kind` is counter for the values of counters, which have no duration."""
+    """A row a span; `kind` is counter for the values of counters, which have no duration. What is
+    known of each rank beside its rows is in the schema's metadata."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise UsageError(f"{path}: writing parquet needs pyarrow: pip install pyarrow") from None
-    writer = None
-    try:
+    schema = _spans(pyarrow, traces[0], slice(0, 0)).schema
+    schema = schema.with_metadata({METADATA: json.dumps(_told(traces)).encode()})
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for trace in traces:
             for begin in range(0, len(trace.spans), ROWS_AT_ONCE):
                 table = _spans(pyarrow, trace, slice(begin, begin + ROWS_AT_ONCE))
-                writer = writer or pyarrow.parquet.ParquetWriter(
-                    path, table.schema, compression="zstd"
-                )
-                writer.write_table(table)
-            if len(trace.counters.value) and writer is not None:
-                writer.write_table(_counters(pyarrow, trace))
-    finally:
-        if writer is not None:
-            writer.close()
+                writer.write_table(table.cast(schema))
+            if len(trace.counters.value):
+                writer.write_table(_counters(pyarrow, trace).cast(schema))
+
+
+def _told(traces: Sequence[Trace]) -> dict[str, Any]:
+    return {
+        str(trace.rank): {
+            "world_size": trace.world_size,
+            "devices": trace.devices,
+            "steps": np.column_stack(
+                (trace.steps.number, trace.steps.start_ns, trace.steps.duration_ns)
+            ).tolist(),
+        }
+        for trace in traces
+    }
 
 
 def _spans(pyarrow: Any, trace: Trace, rows: slice) -> Any:
@@ -67,7 +79,7 @@ def _counters(pyarrow: Any, trace: Trace) -> Any:
             "rank": np.full(count, trace.rank, np.int32),
             "start_ns": counters.time_ns,
             "duration_ns": np.zeros(count, np.int64),
-            "kind": _texts(pyarrow, nothing, ["counter"]),
+            "kind": _texts(pyarrow, nothing, [COUNTER]),
             "name": _texts(pyarrow, counters.name, trace.names),
             "process": _texts(pyarrow, nothing, [""]),
             "thread": _texts(pyarrow, nothing, [""]),

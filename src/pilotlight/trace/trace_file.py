@@ -29,12 +29,12 @@ MAX_MEMBERS = 100_000
 _JSON = re.compile(rb'[{\[]|\s+\{\s*"[\w.-]{1,64}"\s*:')
 THREAD_BYTES = 256 << 10  # a smaller file is inflated before a thread has started
 SQLITE_MAGIC = b"SQLite format 3\0"
+PARQUET_MAGIC = b"PAR1"
 _OTHER_MAGIC = {
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"\x28\xb5\x2f\xfd": "zstd data: unpack it first",
     b"\x80\x02": "a pickle: for flight-recorder dumps use `pilotlight hang`",
     b"\x80\x04": "a pickle: for flight-recorder dumps use `pilotlight hang`",
-    b"PAR1": "a parquet file: not a trace that this command reads",
 }
 
 # JSON, and once unpacked other files, that tools beside the profilers write.
@@ -78,6 +78,11 @@ def read_file(path: Path, progress: Callable[[int], None] = lambda count_bytes: 
             file.seek(0)
             if magic == SQLITE_MAGIC:
                 traces = read_sqlite(path)
+                return FileResult(traces, _problems_of(traces))
+            if magic.startswith(PARQUET_MAGIC):
+                from pilotlight.trace.parquet_reader import read_parquet
+
+                traces = read_parquet(path)
                 return FileResult(traces, _problems_of(traces))
             for start, text in _OTHER_MAGIC.items():
                 if magic.startswith(start):

@@ -53,6 +53,8 @@ def _traces(planes: list[_Plane], path: Path) -> tuple[Trace, ...]:
     if not hosts and not devices:
         raise FormatError(f"{path}: byte 0: no plane of a host or device in it: not an XSpace")
     traces = []
+    # A process sees devices that it does not use: these are no ranks.
+    devices = [row for row in devices if row[1].lines] or devices[:1]
     for match, plane in devices:
         table = SpanTable(str(path))
         _add(table, plane, f"device {match.group(2)}", on_device=True)
