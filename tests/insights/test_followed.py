@@ -25,6 +25,20 @@ def test_steps_of_a_host_far_ahead_are_those_of_the_device(script: Any) -> None:
     assert all(row.compute_ns > 0.99 * row.window_ns for row in view.steps)
 
 
+def test_what_the_device_is_behind_is_not_the_last_steps(script: Any) -> None:
+    """Each step begins with a copy on a stream of its own, which does not wait for the kernels."""
+    story = script()
+    for number in range(1, 6):
+        begin = story.host_us
+        story.step(lambda: [story.launch("gemm", 100.0) for _ in range(10)] and None)
+        call = {"correlation": 1000 + number}
+        story.span("cuda_runtime", "cudaMemcpyAsync", begin + 0.1, 1.0, **call)
+        story.span("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", begin + 2, 5.0, **call)
+        story.events[-1]["tid"] = 20
+    (view,) = job_of([story.trace()]).ranks
+    assert [round(row.window_ns, -4) for row in view.steps] == [1_000_000] * 5
+
+
 def test_steps_of_a_host_that_waits_stay_as_they_are(script: Any) -> None:
     story = script()
     for _ in range(4):

@@ -11,8 +11,9 @@ AHEAD_STEPS = 0.5
 
 def followed(steps: Steps, device: Spans, launch: Int64, calls: Spans) -> Steps:
     """The steps as they are unless, after the last of them, the device goes on for half a step or
-    more: then each begins with the first span that was launched in it and ends with the next, for
-    the host only queued the work and its steps tell nothing of how long they take."""
+    more: then each ends with the last span that was launched in it, for the host only queued the
+    work and its steps tell nothing of how long they take. Begins would not do: a copy ahead of its
+    step on a stream of its own would leave to the last step all that the device is behind."""
     if not len(steps) or not len(device) or not len(calls):
         return steps
     ends_ns = steps.start_ns + steps.duration_ns
@@ -22,9 +23,12 @@ def followed(steps: Steps, device: Spans, launch: Int64, calls: Spans) -> Steps:
     launched_ns = np.where(launch == NONE, NONE, calls.start_ns[launch])
     step = np.searchsorted(steps.start_ns, launched_ns, side="right") - 1
     inside = (launched_ns != NONE) & (step >= 0) & (launched_ns < ends_ns[step.clip(min=0)])
-    first_ns = np.full(len(steps), last_ns)
-    np.minimum.at(first_ns, step[inside], device.start_ns[inside])
-    kept = np.flatnonzero(np.bincount(step[inside], minlength=len(steps)))
-    if len(kept) < len(steps) or (np.diff(first_ns) <= 0).any():
+    if not np.bincount(step[inside], minlength=len(steps)).all():
         return steps
-    return Steps(steps.number, first_ns, np.diff(np.append(first_ns, last_ns)))
+    last_of_ns = np.zeros(len(steps), np.int64)
+    np.maximum.at(last_of_ns, step[inside], device.end_ns[inside])
+    first_ns = int(device.start_ns[inside][step[inside] == 0].min())
+    bounds_ns = np.append(first_ns, last_of_ns)
+    if (np.diff(bounds_ns) <= 0).any():
+        return steps
+    return Steps(steps.number, bounds_ns[:-1], np.diff(bounds_ns))
