@@ -2,9 +2,10 @@
 // while the coarse ones are stretched, so that the map follows the hand at any size.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useSource } from "../data/load";
-import { colour, heatColour, isDark } from "../look/colours";
+import { colour, heatColour, useDark } from "../look/colours";
 import { UNKNOWN } from "../look/format";
 import { niceStep, useCanvas } from "./canvas";
+import { Fingers, isTouched, type Pinch, pinched, slack } from "./fingers";
 import { Scale } from "./Scale";
 
 const LEFT = 46, BOTTOM = 22, TOP = 4;
@@ -65,6 +66,8 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
   const [hover, setHover] = useState<{ rank: number; step: number; value: number } | null>(null);
   const [cursor, setCursor] = useState<{ rank: number; step: number } | null>(null);
   const drag = useRef<{ x: number; y: number; from: Window; moved: boolean } | null>(null);
+  const fingers = useRef(new Fingers()).current;
+  const pinch = useRef<{ began: Pinch; from: Window } | null>(null);
   const size = useRef({ width: 1, height: 1 });
   const columns = Math.max(1, Math.min(1200, whole.last - whole.first, Math.floor(500_000 / Math.max(ranks, 1))));
 
@@ -89,7 +92,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
     return () => { current = false; clearTimeout(timer); };
   }, [job, value, given?.first, given?.last, columns]);
 
-  const dark = isDark();
+  const dark = useDark();
   const scale = useMemo(() => (coarse ? scaleOf(coarse.values) : ([0, 1] as [number, number])), [coarse]);
   const hasGaps = useMemo(() => coarse?.values.some((value) => !Number.isFinite(value)) ?? false, [coarse]);
   const pictures = useMemo(() => [coarse, fine].flatMap((cells) => (cells ? [{ cells, picture: painted(cells, scale, dark) }] : [])), [coarse, fine, scale, dark]);
@@ -161,6 +164,12 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
     element.addEventListener("wheel", onWheel, { passive: false });
     return () => element.removeEventListener("wheel", onWheel);
   });
+  const stretched = (from: Window, began: Pinch, now: Pinch): Window => {
+    const zoom = now.spread / began.spread, across = (px: number) => (px - LEFT) / (size.current.width - LEFT), along = (py: number) => (py - TOP) / (size.current.height - BOTTOM - TOP);
+    const steps = pinched(from.first, from.last, across(began.x), across(now.x), zoom), rows = pinched(from.top, from.bottom, along(began.y), along(now.y), zoom);
+    return { first: steps.from, last: steps.to, top: rows.from, bottom: rows.to };
+  };
+  const release = (event: PointerEvent) => { fingers.up(event); drag.current = null; if (!fingers.pinch()) pinch.current = null; };
   const told = cursor ? { ...cursor, value: valueAt(cursor.rank, cursor.step) } : hover;
   const move = (ranksBy: number, stepsBy: number) => {
     const now = cursor ?? { rank: Math.floor(shown.top), step: Math.floor(shown.first) };
@@ -169,7 +178,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
   };
   return (
     <div class="heat">
-      <canvas ref={pen.canvas} tabIndex={0} role="img" aria-label="Ranks and steps. Arrow keys move, plus and minus zoom, Enter opens the rank, Escape shows everything."
+      <canvas ref={pen.canvas} tabIndex={0} role="img" style={{ touchAction: given ? "none" : "pan-y" }} aria-label="Ranks and steps. Arrow keys move, plus and minus zoom, Enter opens the rank, Escape shows everything."
         onKeyDown={(event) => {
           const keys: Record<string, () => void> = {
             ArrowUp: () => move(-1, 0), ArrowDown: () => move(1, 0), ArrowLeft: () => move(0, -1), ArrowRight: () => move(0, 1),
@@ -181,8 +190,16 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
           event.preventDefault();
           act();
         }}
-        onPointerDown={(event) => { (event.currentTarget as HTMLCanvasElement).setPointerCapture(event.pointerId); drag.current = { x: event.offsetX, y: event.offsetY, from: shown, moved: false }; }}
+        onPointerDown={(event) => { (event.currentTarget as HTMLCanvasElement).setPointerCapture(event.pointerId);
+          fingers.down(event);
+          const two = fingers.pinch();
+          if (two) { pinch.current = { began: two, from: shown }; drag.current = null; return; }
+          drag.current = { x: event.offsetX, y: event.offsetY, from: shown, moved: false };
+        }}
         onPointerMove={(event) => {
+          fingers.move(event);
+          const now = fingers.pinch(), held = pinch.current;
+          if (now && held) { onWindow(bounded(stretched(held.from, held.began, now))); return; }
           const began = drag.current;
           if (!began) {
             const place = at(event.offsetX, event.offsetY);
@@ -190,17 +207,17 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
             setHover(event.offsetX < LEFT || place.rank < 0 || place.rank >= ranks ? null : { ...place, value: valueAt(place.rank, place.step) });
             return;
           }
-          if (Math.abs(event.offsetX - began.x) + Math.abs(event.offsetY - began.y) > 4) began.moved = true;
+          if (Math.abs(event.offsetX - began.x) + Math.abs(event.offsetY - began.y) > slack(event)) began.moved = true;
           if (!began.moved) return;
           const bySteps = ((event.offsetX - began.x) / (size.current.width - LEFT)) * (began.from.last - began.from.first);
           const byRanks = ((event.offsetY - began.y) / (size.current.height - BOTTOM - TOP)) * (began.from.bottom - began.from.top);
           onWindow(bounded({ first: began.from.first - bySteps, last: began.from.last - bySteps, top: began.from.top - byRanks, bottom: began.from.bottom - byRanks }));
         }}
-        onPointerUp={(event) => { const began = drag.current; drag.current = null; if (began && !began.moved) { const place = at(event.offsetX, event.offsetY); if (place.rank >= 0 && place.rank < ranks) onOpen(place.rank, place.step); } }}
-        onPointerLeave={() => setHover(null)} />
+        onPointerUp={(event) => { const began = drag.current; release(event); if (began && !began.moved) { const place = at(event.offsetX, event.offsetY); if (place.rank >= 0 && place.rank < ranks) onOpen(place.rank, place.step); } }}
+        onPointerCancel={release} onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
         {failure ? failure : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? text(told.value) : UNKNOWN}</b>. Click to see this rank.</>
-          : <>{scale[1] > scale[0] ? <Scale low={text(scale[0])} high={`${text(scale[1])} and more`} /> : coarse && <>everywhere {text(scale[0])}</>}{hasGaps && <> · striped: {UNKNOWN}</>} · Ctrl and wheel zooms, drag pans, a click shows the rank</>}
+          : <>{scale[1] > scale[0] ? <Scale low={text(scale[0])} high={`${text(scale[1])} and more`} /> : coarse && <>everywhere {text(scale[0])}</>}{hasGaps && <> · striped: {UNKNOWN}</>} · {isTouched() ? "two fingers zoom, a tap shows the rank" : "Ctrl and wheel zooms, drag pans, a click shows the rank"}</>}
       </p>
     </div>
   );

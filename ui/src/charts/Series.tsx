@@ -50,7 +50,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
         hooks: {
           // Without a hand on the chart the legend tells the latest.
           setCursor: [(self: uPlot) => { if (self.cursor.idx === null || self.cursor.idx === undefined) self.setLegend({ idx: latest }, false); }],
-          ready: [(self: uPlot) => self.setLegend({ idx: latest }, false)],
+          ready: [(self: uPlot) => { self.setLegend({ idx: latest }, false); if (onZoom) chooseByFinger(self); }],
           setSeries: [(self: uPlot, _: number | null, changed: uPlot.Series) => { if (changed.show !== undefined && changed.show !== null) hide.current(self.series.slice(1).filter((line) => line.show === false).map((line) => String(line.label)).join(",")); }],
           setSelect: [(self: uPlot) => {
             if (self.select.width > 4) zoom.current?.(self.posToVal(self.select.left, "x") * 1e9, self.posToVal(self.select.left + self.select.width, "x") * 1e9);
@@ -92,6 +92,16 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
     return () => { resized.disconnect(); forget(); plot?.destroy(); };
   }, [time_ns, lines, height, from_ns, to_ns, marks, max, hidden]);
   return <div class="chart" ref={box} role="img" aria-label={label} />;
+}
+
+// uPlot knows the mouse only: a finger that goes sideways chooses a time, too; up and down it scrolls the page.
+function chooseByFinger(plot: uPlot): void {
+  let began: number | null = null;
+  const chosen = (event: PointerEvent) => ({ left: Math.min(began!, event.offsetX), width: Math.abs(event.offsetX - began!), top: 0, height: plot.over.clientHeight });
+  plot.over.addEventListener("pointerdown", (event) => { if (event.pointerType === "touch") { began = event.offsetX; plot.over.setPointerCapture(event.pointerId); } });
+  plot.over.addEventListener("pointermove", (event) => { if (began !== null) plot.setSelect(chosen(event), false); });
+  plot.over.addEventListener("pointerup", (event) => { if (began !== null) plot.setSelect(chosen(event)); began = null; });
+  plot.over.addEventListener("pointercancel", () => { began = null; plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false); });
 }
 
 // With some air, also where all values are the same.

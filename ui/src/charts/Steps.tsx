@@ -87,9 +87,10 @@ export function Steps({ points, from, to, onZoom, tell, xText, events = [], labe
   };
   return (
     <div class="steps-chart">
-      <canvas ref={canvas} style={{ height: `${height}px` }} tabIndex={0} role="img" aria-label={`${label}. Left and right go through the outliers, Escape shows the whole run.`}
+      <canvas ref={canvas} style={{ height: `${height}px`, touchAction: "pan-y" }} tabIndex={0} role="img" aria-label={`${label}. Left and right go through the outliers, Escape shows the whole run.`}
         onPointerMove={(event) => { if (drag.current) { drag.current.end = event.offsetX; redraw(); } else { const found = nearest(event.offsetX, event.offsetY); if (found !== chosen) setChosen(found); } }}
         onPointerDown={(event) => { drag.current = { begin: event.offsetX, end: event.offsetX }; (event.currentTarget as HTMLCanvasElement).setPointerCapture(event.pointerId); }}
+        onPointerCancel={() => { drag.current = null; redraw(); }}
         onPointerUp={() => {
           const done = drag.current;
           drag.current = null;

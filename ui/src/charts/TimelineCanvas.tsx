@@ -5,6 +5,7 @@ import type { Trace } from "../data/types";
 import { activities, activityColours, colour } from "../look/colours";
 import { count, duration, shortName } from "../look/format";
 import { fitted, font, letterWidth, useCanvas } from "./canvas";
+import { Fingers, isTouched, type Pinch, pinched, slack } from "./fingers";
 import { type Line, lineAt, linesOf } from "./lines";
 import { flow, type Frame, gutter, idle, lineOf, measured, outline, type Picked, type Range, type View } from "./marks";
 import { isOn, type Overlay, type Stretches, stretchesOf } from "./overlay";
@@ -16,7 +17,6 @@ const WIDE_GUTTER = 168, NARROW = 600, NARROW_GUTTER = 88;
 const IDLE = /^idle: /;
 const PATH_TITLE = "critical path";
 export const UNSETTLED = -1;
-
 
 interface Properties {
   source: Source;
@@ -49,9 +49,11 @@ export function TimelineCanvas(properties: Properties) {
   const { source, trace, view, onView, open, onToggle, picked, onPick, range, onRange, query, onBusy, overlays, onTop } = properties;
   const [hover, setHover] = useState<Picked | null>(null);
   const scroll = useRef(properties.top);
-  const scrollTo = (top: number) => { scroll.current = top; onTop(top); pen.redraw(); };
+  const scrollTo = (top: number) => { scroll.current = Math.min(Math.max(top, 0), hidden()); onTop(scroll.current); pen.redraw(); };
   const pathRows = useMemo(() => new Map(trace.ranks.map((rank) => [rank.rank, rank.rows.findIndex((row) => row.title === PATH_TITLE)])), [trace]);
   const drag = useRef<{ x: number; y: number; from: View; top: number; moved: boolean; measure: boolean; time: number; line: Line | null } | null>(null);
+  const fingers = useRef(new Fingers()).current;
+  const pinch = useRef<{ began: Pinch; from: View } | null>(null);
   const laid = useMemo(() => linesOf(trace.ranks, open), [trace, open]);
   // Ranks are on one clock, and those with steps have about the same.
   const named = useMemo(() => trace.ranks.find((rank) => rank.steps.length)?.steps ?? [], [trace]);
@@ -63,6 +65,8 @@ export function TimelineCanvas(properties: Properties) {
   ])), [trace, source]);
   const wanted = query.trim().toLowerCase();
   const size = useRef({ width: 0, height: 0, edge: WIDE_GUTTER });
+  // How much of the rows is out of sight.
+  const hidden = () => Math.max(0, laid.height - (size.current.height - RULER));
 
   const x = (time: number) => size.current.edge + ((time - view.from) / (view.to - view.from)) * (size.current.width - size.current.edge);
   const timeAt = (px: number) => view.from + ((px - size.current.edge) / (size.current.width - size.current.edge)) * (view.to - view.from);
@@ -70,7 +74,9 @@ export function TimelineCanvas(properties: Properties) {
   const pen = useCanvas((context, width, height) => {
     const edge = width < NARROW ? NARROW_GUTTER : WIDE_GUTTER;
     size.current = { width, height, edge };
-    scroll.current = Math.min(Math.max(scroll.current, 0), Math.max(0, laid.height - (height - RULER)));
+    scroll.current = Math.min(Math.max(scroll.current, 0), hidden());
+    // Where all rows are in sight, a finger up or down scrolls the page.
+    context.canvas.style.touchAction = hidden() > 0 ? "none" : "pan-y";
     const colours = activityColours();
     const [line, ground, ink, accent] = ["line", "ground", "on-node", "accent"].map(colour) as string[];
     const plot = width - edge;
@@ -206,7 +212,7 @@ export function TimelineCanvas(properties: Properties) {
       event.preventDefault();
       if (event.ctrlKey || event.metaKey || event.altKey) zoomAround(Math.exp(event.deltaY * 0.004), timeAt(event.offsetX));
       else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) panBy((event.deltaX || event.deltaY) / (size.current.width - size.current.edge));
-      else if (laid.height > size.current.height - RULER) scrollTo(scroll.current + event.deltaY);
+      else if (hidden() > 0) scrollTo(scroll.current + event.deltaY);
       else zoomAround(Math.exp(event.deltaY * 0.002), timeAt(event.offsetX));
     };
     element.addEventListener("wheel", onWheel, { passive: false });
@@ -283,6 +289,9 @@ export function TimelineCanvas(properties: Properties) {
     return { rank, rows: Array.from({ length: high - low + 1 }, (_, i) => low + i).filter((row) => row >= 0) };
   };
 
+  // A finger that stays after a pinch does not go on as a drag.
+  const release = (event: PointerEvent) => { fingers.up(event); drag.current = null; if (!fingers.pinch()) pinch.current = null; };
+
   const told = hover ?? picked;
   return (
     <div class="timeline">
@@ -291,13 +300,23 @@ export function TimelineCanvas(properties: Properties) {
         onKeyDown={onKey}
         onPointerDown={(event) => {
           (event.currentTarget as HTMLCanvasElement).setPointerCapture(event.pointerId);
+          fingers.down(event);
+          const two = fingers.pinch();
+          if (two) { pinch.current = { began: two, from: view }; drag.current = null; return; }
           const line = lineAt(laid.lines, event.offsetY - RULER + scroll.current);
           drag.current = { x: event.offsetX, y: event.offsetY, from: view, top: scroll.current, moved: false, measure: event.shiftKey || event.offsetY < RULER, time: timeAt(event.offsetX), line };
         }}
         onPointerMove={(event) => {
+          fingers.move(event);
+          const now = fingers.pinch(), held = pinch.current;
+          if (now && held) {
+            const part = (px: number) => (px - size.current.edge) / (size.current.width - size.current.edge);
+            onView(clamp(pinched(held.from.from, held.from.to, part(held.began.x), part(now.x), now.spread / held.began.spread), trace.length_ns));
+            return;
+          }
           const began = drag.current;
           if (!began) { setHover(hit(event.offsetX, event.offsetY)); return; }
-          if (Math.abs(event.offsetX - began.x) + Math.abs(event.offsetY - began.y) > 4) began.moved = true;
+          if (Math.abs(event.offsetX - began.x) + Math.abs(event.offsetY - began.y) > slack(event)) began.moved = true;
           if (!began.moved) return;
           if (began.measure) {
             const time = timeAt(event.offsetX);
@@ -311,14 +330,14 @@ export function TimelineCanvas(properties: Properties) {
         }}
         onPointerUp={(event) => {
           const began = drag.current;
-          drag.current = null;
+          release(event);
           if (!began || began.moved) return;
           if (event.offsetX < size.current.edge) { if (began.line?.isHead) onToggle(began.line.rank); return; }
           onPick(hit(event.offsetX, event.offsetY));
         }}
-        onPointerLeave={() => setHover(null)} />
+        onPointerCancel={release} onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
-        {told && told.span !== UNSETTLED ? <Told box={told} /> : <>W A S D zoom and pan · Shift and drag (or drag on the ruler) measures · arrow keys go from span to span{laid.height > size.current.height - RULER ? " · the wheel scrolls, with Ctrl it zooms" : " · the wheel zooms"}</>}
+        {told && told.span !== UNSETTLED ? <Told box={told} /> : isTouched() ? <>Drag pans · two fingers zoom · a tap chooses a span or unfolds a rank · a drag on the ruler measures</> : <>W A S D zoom and pan · Shift and drag (or drag on the ruler) measures · arrow keys go from span to span{hidden() > 0 ? " · the wheel scrolls, with Ctrl it zooms" : " · the wheel zooms"}</>}
       </p>
     </div>
   );

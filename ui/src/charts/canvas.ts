@@ -13,30 +13,31 @@ export function useCanvas(draw: Draw): Pen {
   const latest = useRef(draw);
   latest.current = draw;
   const frame = useRef(0);
-  const redraw = useRef(() => {
-    if (frame.current) return;
-    frame.current = requestAnimationFrame(() => {
-      frame.current = 0;
-      const element = canvas.current;
-      const context = element?.getContext("2d");
-      if (!element || !context) return;
-      const ratio = window.devicePixelRatio || 1;
-      const { clientWidth: width, clientHeight: height } = element;
-      const wide = Math.round(width * ratio), high = Math.round(height * ratio);
-      if (element.width !== wide || element.height !== high) { element.width = wide; element.height = high; }
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      context.clearRect(0, 0, width, height);
-      context.font = font(12);
-      context.textBaseline = "middle";
-      latest.current(context, width, height);
-    });
+  const paint = useRef(() => {
+    cancelAnimationFrame(frame.current);
+    frame.current = 0;
+    const element = canvas.current;
+    const context = element?.getContext("2d");
+    if (!element || !context) return;
+    const ratio = window.devicePixelRatio || 1;
+    // On paper the picture is scaled as it is: a new one would be cut off where it is taller.
+    const { clientWidth: width, clientHeight: height } = matchMedia("print").matches && element.width ? { clientWidth: element.width / ratio, clientHeight: element.height / ratio } : element;
+    const wide = Math.round(width * ratio), high = Math.round(height * ratio);
+    if (element.width !== wide || element.height !== high) { element.width = wide; element.height = high; }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.font = font(12);
+    context.textBaseline = "middle";
+    latest.current(context, width, height);
   });
+  const redraw = useRef(() => { frame.current ||= requestAnimationFrame(paint.current); });
   useEffect(() => {
     const element = canvas.current;
     if (!element) return undefined;
     const observer = new ResizeObserver(redraw.current);
     observer.observe(element);
-    const forget = onThemeChange(redraw.current);
+    // At once: what goes to a printer does not wait for a frame.
+    const forget = onThemeChange(paint.current);
     return () => { observer.disconnect(); forget(); cancelAnimationFrame(frame.current); frame.current = 0; };
   }, []);
   useEffect(() => redraw.current());

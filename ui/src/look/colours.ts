@@ -1,8 +1,12 @@
+import { useEffect, useState } from "preact/hooks";
+
 // One colour for one meaning, on every page. Chosen from Okabe and Ito's set, which stays apart for
 // colour-blind readers; the order of `activities` is that of web/activity.py.
 export const activities = ["other", "compute", "communication", "copy", "host", "input", "idle", "overhead"] as const;
 export type Activity = (typeof activities)[number];
 
+// Paper is white, whatever the screen is.
+const DARK = "screen and (prefers-color-scheme: dark)";
 let known = new Map<string, string>();
 
 // The value of a custom property, read once per theme: asking the style engine costs too much a frame.
@@ -18,7 +22,7 @@ export function colour(name: string): string {
 export const activityColours = (): string[] => activities.map(colour);
 
 export function onThemeChange(redraw: () => void): () => void {
-  const query = matchMedia("(prefers-color-scheme: dark)");
+  const query = matchMedia(DARK);
   const changed = () => { known = new Map(); redraw(); };
   query.addEventListener("change", changed);
   return () => query.removeEventListener("change", changed);
@@ -36,4 +40,10 @@ export function heatColour(ratio: number, dark: boolean): [number, number, numbe
   return [mix(0), mix(1), mix(2)];
 }
 
-export const isDark = (): boolean => matchMedia("(prefers-color-scheme: dark)").matches;
+const isDark = (): boolean => matchMedia(DARK).matches;
+
+export function useDark(): boolean {
+  const [dark, setDark] = useState(isDark);
+  useEffect(() => onThemeChange(() => setDark(isDark())), []);
+  return dark;
+}

@@ -4,7 +4,7 @@ import { Scale } from "../charts/Scale";
 import { change, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useNews } from "../data/load";
 import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
-import { heatColour, isDark } from "../look/colours";
+import { heatColour, useDark } from "../look/colours";
 import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
 import { Bar, Check, Choose, Empty, Failed, Legend, Search, Table, Waiting } from "../parts/parts";
 import { storedPieces } from "../parts/time";
@@ -103,7 +103,7 @@ function Machines({ nodes }: { nodes: Node[] }) {
   const by = (colouring in COLOURINGS ? colouring : "busy") as Colouring;
   const [only, setOnly] = useChoice("only");
   const { of, low, high, text } = COLOURINGS[by];
-  const dark = isDark();
+  const dark = useDark();
   const shown = only === "findings" ? nodes.filter((node) => node.open_findings > 0) : nodes;
   if (!nodes.length) return null;
   return (
