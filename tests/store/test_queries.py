@@ -296,28 +296,6 @@ def test_a_trend_has_the_means_and_the_parts_of_the_steps(reader: Reader) -> Non
     assert 12 <= len(trend.mean_ns) <= 14 and known
     assert sum(known) / len(known) == pytest.approx(raw[0], rel=0.02)
     assert (trend.total_ns, trend.parts_ns["compute"]) == (raw[1], raw[2])
-    assert trend.last_ns == pytest.approx(known[-1], abs=1)
-
-
-def test_a_change_is_told_against_the_steps_before_and_not_against_points(filled: Store) -> None:
-    """A few that compile when a job starts are a point of their own, of another size."""
-    now_ns = time.time_ns()
-    row = {"tenant": "trend", "job": "j", "attempt": 0}
-    filled.insert_rows(
-        "job_steps_5m",
-        [
-            {
-                **row,
-                "time_ns": now_ns - ago * 60_000_000_000,
-                "count": count,
-                "total_ns": count * ns,
-            }
-            for ago, count, ns in ((20, 2, 9_000), (14, 99, 100), (8, 99, 100), (1, 10, 120))
-        ],
-    )
-    (trend,) = queries.trends(Reader(filled, "trend", now_ns), hour(), 24).values()
-    assert trend.last_ns == 120
-    assert trend.change_ratio == pytest.approx(120 * 200 / (18_000 + 19_800) - 1)
 
 
 def test_the_engine_skips_the_stretches_of_time_that_nobody_asked_for(reader: Reader) -> None:

@@ -262,7 +262,7 @@ def test_the_sentence_about_a_job_says_since_when_who_and_why(collector: Collect
         ranks=[5],
         evidence=["1,095 MHz, the others 1,980 MHz"],
     )
-    told = headline(queries.job(reader, LLAMA), Pace(412e6, 349e6, True), finding, 0.92)
+    told = headline(queries.job(reader, LLAMA), Pace(412e6, 349e6, "yesterday"), finding, 0.92)
     assert told == (
         "Step 412 ms, 18 % slower than yesterday; rank 5 is late in 92 % of steps:"
         " its GPU runs at a lower clock (1,095 MHz, the others 1,980 MHz)."

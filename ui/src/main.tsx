@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { parse, useAddress, write } from "./data/address";
 import { SourceContext, useLate } from "./data/load";
-import { fileSource, inlined, server } from "./data/source";
+import { fileSource, inlined, LOCKED, server } from "./data/source";
 import type { About } from "./data/types";
 import { AgentsPage } from "./pages/Agents";
 import { CapturesPage } from "./pages/Captures";
@@ -55,7 +55,13 @@ function Page() {
   const isLate = useLate();
   const [kind, setKind] = useState<Kind>(file ? "viewer" : told);
   const look = () => { kindOfServer().then(setKind, () => setKind((old) => old ?? "viewer")); };
-  useEffect(() => { if (!file) look(); }, []);
+  useEffect(() => {
+    if (file) return undefined;
+    look();
+    const lock = () => setKind("locked");
+    addEventListener(LOCKED, lock);
+    return () => removeEventListener(LOCKED, lock);
+  }, []);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;

@@ -9,6 +9,7 @@ from pilotlight.store.queries import JobRow, Machine, Reader, Span, Trend
 from pilotlight.store.queries.reader import HOUR_NS, bounded
 from pilotlight.store.store import Row
 from pilotlight.web import answers
+from pilotlight.web.pace import Pace, paces
 
 JOBS_LIMIT = 5000
 TREND_POINTS = 24
@@ -38,11 +39,22 @@ def fleet(reader: Reader, span: Span) -> answers.Fleet:
     machines_of = reader.beside(lambda: queries.machines(reader))
     gpus_of = reader.beside(lambda: _gpus(reader, span))
     mfu_of = reader.beside(lambda: _mfu(reader, span))
+    paces_of = reader.beside(lambda: paces(reader))
     rows = queries.jobs(reader, span, JOBS_LIMIT)
     trends, mfu, opened = trends_of.result(), mfu_of.result(), open_of.result()
     # The last one of a job is its worst.
     worst = {job: (title, gain_ratio) for job, title, gain_ratio, _ in opened}
-    jobs = [_job(row, trends.get(row.job), worst.get(row.job), mfu.get(row.job)) for row in rows]
+    pace = paces_of.result()
+    jobs = [
+        _job(
+            row,
+            trends.get(row.job),
+            pace.get(row.job, Pace()) if row.state == "running" else Pace(),
+            worst.get(row.job),
+            mfu.get(row.job),
+        )
+        for row in rows
+    ]
     nodes = _nodes(machines_of.result(), gpus_of.result(), opened)
     return answers.Fleet(
         now_ns=reader.now_ns,
@@ -88,7 +100,11 @@ def _mfu(reader: Reader, span: Span) -> dict[str, float]:
 
 
 def _job(
-    row: JobRow, trend: Trend | None, worst: tuple[str, float] | None, mfu_ratio: float | None
+    row: JobRow,
+    trend: Trend | None,
+    pace: Pace,
+    worst: tuple[str, float] | None,
+    mfu_ratio: float | None,
 ) -> answers.FleetJob:
     mine = _with_unknown(trend) if trend else {}
     lost = {part: ns / HOUR_NS for part, ns in mine.items() if part not in ("compute", "unknown")}
@@ -102,8 +118,9 @@ def _job(
         ranks=row.ranks,
         nodes=row.nodes,
         attempts=row.attempts,
-        step_ns=trend.last_ns if trend else row.step_ns or None,
-        change_ratio=trend.change_ratio if trend else None,
+        step_ns=pace.recent_ns or row.step_ns or None,
+        change_ratio=pace.change_ratio,
+        earlier=pace.earlier,
         mfu_ratio=mfu_ratio,
         trend_ns=trend.mean_ns if trend else [],
         parts_ns=mine,

@@ -20,10 +20,15 @@ def headline(found: Analysis) -> str:
     text += f", device busy {share(busy)}"
     if found.diagnosis.findings:
         first = found.diagnosis.findings[0]
-        low, high = (f"{100 * r:.0f}" for r in (first.gain_low_ratio, first.gain_high_ratio))
+        low, high = (_gain(r) for r in (first.gain_low_ratio, first.gain_high_ratio))
         gain = f"{low} to {high} %" if low != high else f"{high} %"
         return f"{text}: {within(first.title)} (worth {gain} of the step)."
     return f"{text}: nothing found that would gain 0.5 % of the step."
+
+
+def _gain(ratio: float) -> str:
+    """As the cards of findings say it."""
+    return f"{100 * ratio:.0f}" if ratio >= 0.1 else f"{100 * ratio:.1f}"
 
 
 def within(title: str) -> str:

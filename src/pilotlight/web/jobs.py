@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pilotlight.store import queries
 from pilotlight.store.queries import FindingRow, JobDetail, Reader, Span
 from pilotlight.web import answers
@@ -11,42 +9,10 @@ from pilotlight.web.events import events_of
 from pilotlight.web.facts import changes_of
 from pilotlight.web.headline import duration, within
 from pilotlight.web.late import late_ratio
+from pilotlight.web.pace import Pace, pace_of
 
 DAY_NS = 86_400_000_000_000
-RECENT_NS = 600_000_000_000
-NOTICED_RATIO = 0.02
 LATE_RATIO = 0.25
-
-_MEAN = """
-SELECT sumIf(s.total_ns, s.time_ns >= {recent_ns:Int64}),
-  sumIf(s.count, s.time_ns >= {recent_ns:Int64}),
-  sumIf(s.total_ns, s.time_ns >= {day_ns:Int64} AND s.time_ns < {recent_ns:Int64}),
-  sumIf(s.count, s.time_ns >= {day_ns:Int64} AND s.time_ns < {recent_ns:Int64}),
-  sumIf(s.total_ns, s.time_ns < {day_ns:Int64}), sumIf(s.count, s.time_ns < {day_ns:Int64})
-FROM job_steps_10s AS s
-WHERE tenant = {tenant:String} AND job = {job:String} AND s.time_ns >= {from_ns:Int64}
-  AND s.time_ns < {to_ns:Int64}
-"""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """The mean step of the last ten minutes, and what it is compared with: that of the day before
-    the last 24 hours, or of what there is before those minutes."""
-
-    recent_ns: float | None
-    earlier_ns: float | None
-    is_yesterday: bool
-
-    @property
-    def earlier(self) -> str:
-        return "yesterday" if self.is_yesterday else "before"
-
-    @property
-    def change_ratio(self) -> float | None:
-        if not self.recent_ns or not self.earlier_ns:
-            return None
-        return self.recent_ns / self.earlier_ns - 1
 
 
 def job_page(reader: Reader, name: str) -> answers.Job:
@@ -60,7 +26,8 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     found = findings_of.result()
     events_in = reader.beside(lambda: events_of(reader, detail, found))
     changes = changes_of(reader, name) if len(detail.attempts) > 1 else []
-    pace = _pace(reader, name, detail)
+    # What has ended has no now: its mean step is that of all its time.
+    pace = pace_of(reader, name) if detail.row.state == "running" else Pace()
     worst = worst_of(found)
     late = None
     if worst is not None and len(worst.ranks) == 1:
@@ -108,9 +75,7 @@ def headline(
         text = f"Mean step {duration(detail.row.step_ns)}"
     else:
         text = f"Step {duration(pace.recent_ns)}"
-    if pace.change_ratio is not None and abs(pace.change_ratio) >= NOTICED_RATIO:
-        word = "slower" if pace.change_ratio > 0 else "faster"
-        text += f", {100 * abs(pace.change_ratio):.0f} % {word} than {pace.earlier}"
+    text += pace.words
     if worst is None:
         return f"{text}. Nothing is found to be wrong with it."
     if late_ratio is None or late_ratio < LATE_RATIO:
@@ -129,14 +94,3 @@ def _why(finding: FindingRow) -> str:
         return "; ".join(finding.evidence[1:]) or title.removeprefix(name).strip()
     title = title.replace(f"the device of {name}", "its GPU")
     return f"{title} ({finding.evidence[0]})" if finding.evidence else title
-
-
-def _pace(reader: Reader, name: str, detail: JobDetail) -> Pace:
-    end_ns = detail.row.updated_ns + 1
-    bounds = {"recent_ns": end_ns - RECENT_NS, "day_ns": end_ns - DAY_NS, "to_ns": end_ns}
-    sums = reader.select(_MEAN, job=name, from_ns=end_ns - 2 * DAY_NS, **bounds)[0]
-    recent, before, yesterday = (
-        int(total) / int(count) if count else None
-        for total, count in zip(sums[::2], sums[1::2], strict=True)
-    )
-    return Pace(recent, before if yesterday is None else yesterday, yesterday is not None)

@@ -77,7 +77,7 @@ def title_of(lane: Lane, is_device: bool) -> str:
     if is_made(lane):
         return name
     if is_device and lane.process.isdecimal():
-        return f"GPU {lane.process} · {name}"
+        return f"GPU {lane.process} · {f'stream {name}' if name.isdecimal() else name}"
     return name if not lane.process or lane.process in name else f"{lane.process} · {name}"
 
 

@@ -33,7 +33,10 @@ def _with_line(trace: Trace, found: UInt8, line: Timeline) -> tuple[Trace, UInt8
         ("exposed communication", Activity.COMMUNICATION, line.communication - line.compute),
         ("exposed copy", Activity.COPY, line.copies - line.compute - line.communication),
     ]
-    parts += [(f"idle: {cause.value}", Activity.IDLE, gaps) for cause, gaps in line.idle.items()]
+    parts += [
+        (f"idle: {cause.value}", Activity.INPUT if "loader" in cause.value else Activity.IDLE, gaps)
+        for cause, gaps in line.idle.items()
+    ]
     starts = np.concatenate([part.start_ns for _, _, part in parts])
     ends = np.concatenate([part.end_ns for _, _, part in parts])
     sizes = [len(part) for _, _, part in parts]

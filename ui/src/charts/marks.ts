@@ -1,6 +1,6 @@
 // What the timeline draws over its rows and beside them: what is chosen, its flow, why a device waits, what is
 // measured, the names of the rows.
-import { activities, colour } from "../look/colours";
+import { colour } from "../look/colours";
 import { duration } from "../look/format";
 import { fitted, font, letterWidth } from "./canvas";
 import type { Line, Lines } from "./lines";
@@ -53,14 +53,14 @@ export function idle(frame: Frame, rank: number, found: Stretches, pathRow: numb
   const [shade, text] = [colour("quiet"), colour("text")];
   found.start.forEach((start, i) => {
     const left = x(start), wide = x(found.end[i]!) - left;
-    if (activities[found.activity[i]!] !== "idle" || wide < 0.5) return;
+    if (!found.name[i]!.startsWith("idle") || wide < 0.5) return;
     context.globalAlpha = 0.22;
     context.fillStyle = shade;
     context.fillRect(left, top, wide, bottom - top);
     context.globalAlpha = 1;
     if (wide > 40 && told) {
       context.fillStyle = text;
-      context.fillText(fitted(found.name[i]!, wide - 8, letterWidth(context)), left + 4, yOf(frame, told) + told.height / 2 + 0.5);
+      context.fillText(fitted(found.name[i]!.replace(/^idle: /, ""), wide - 8, letterWidth(context)), left + 4, yOf(frame, told) + told.height / 2 + 0.5);
     }
   });
 }

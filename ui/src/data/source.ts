@@ -24,6 +24,9 @@ export function inlined(): Inlined | null {
 // The collector's own questions are below v1/, those made for the page below api/.
 const rooted = (path: string): string => (path.startsWith("v1/") ? path : `api/${path}`);
 
+// The server wants a token, also where it was content before: a cookie expires, a token is revoked.
+export const LOCKED = "pilotlight-locked";
+
 async function answer(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
@@ -33,6 +36,7 @@ async function answer(path: string, init: RequestInit = {}): Promise<Response> {
     throw new Failure(0, "The server does not answer. It may have been stopped; this page asks again every few seconds.");
   }
   if (response.ok) return response;
+  if (response.status === 401) dispatchEvent(new Event(LOCKED));
   let text = `${response.status} ${response.statusText}`;
   try {
     const body = (await response.json()) as { error?: unknown; detail?: unknown };

@@ -242,6 +242,7 @@ export interface FleetJob {
   attempts: number;
   step_ns: number | null;
   change_ratio: number | null;
+  earlier: string;
   mfu_ratio: number | null;
   trend_ns: (number | null)[];
   parts_ns: Record<string, number>;

@@ -4,7 +4,7 @@ import { useChoice, write } from "../data/address";
 import { useData, useNews } from "../data/load";
 import type { AgentCost, AgentRow, DoctorRow } from "../data/types";
 import { ago, clock, count, duration, plural, share, size, UNKNOWN, value } from "../look/format";
-import { Empty, Failed, Fold, overheadText, Search, Table, Waiting } from "../parts/parts";
+import { Empty, Fold, overheadText, PageFailed, Search, Table, Waiting } from "../parts/parts";
 
 const lostOf = (row: AgentRow): string =>
   ([[row.records_dropped, "records"], [row.rows_lost, "rows"], [row.batches_lost, "batches"]] as const).filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`).join(", ") || "nothing";
@@ -65,7 +65,7 @@ export function AgentsPage() {
   const costOf = useMemo(() => new Map(costs?.map((row) => [row.agent, row])), [costs]);
   const { value: doctor } = useData<DoctorRow[]>("v1/doctor?limit=5000", news);
   const [text, setText] = useChoice("q");
-  if (failure) return <Failed failure={failure} again={again} />;
+  if (failure) return <PageFailed failure={failure} again={again} />;
   if (!rows) return <><header><p class="about">agents</p><h1>Asking the store …</h1></header><Waiting height={300} /></>;
   const now = Date.now() * 1e6;
   const up = rows.filter((row) => row.state === "up");

@@ -4,7 +4,7 @@ import { go, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useData, useNews, useSource } from "../data/load";
 import type { CaptureDetail, CapturedNode, CaptureRow, JobRow } from "../data/types";
 import { ago, clock, count, duration, plural, size } from "../look/format";
-import { Check, Choose, Empty, Failed, Field, Search, Table, Waiting } from "../parts/parts";
+import { Check, Choose, Empty, Field, PageFailed, Search, Table, Waiting } from "../parts/parts";
 
 const LOOK_MS = 1000;
 
@@ -44,7 +44,7 @@ function AllCaptures() {
   const [text, setText] = useChoice("q");
   const { value: rows, failure, again } = useData<CaptureRow[]>(`v1/captures?limit=500${only ? `&job=${encodeURIComponent(only)}` : ""}`, news);
   const now = Date.now() * 1e6;
-  if (failure) return <Failed failure={failure} again={again} />;
+  if (failure) return <PageFailed failure={failure} again={again} />;
   const under = rows?.filter((row) => stateOf(row, now) === "on the way").length ?? 0;
   const failed = rows?.filter((row) => row.state === "failed").length ?? 0;
   const wanted = text.trim().toLowerCase();
@@ -89,7 +89,7 @@ function OneCapture({ id }: { id: string }) {
     const timer = setTimeout(() => setTurn((old) => old + 1), LOOK_MS);
     return () => clearTimeout(timer);
   }, [capture]);
-  if (failure) return <Failed failure={failure} again={again} />;
+  if (failure) return <PageFailed failure={failure} again={again} />;
   if (!capture) return <Waiting height={260} />;
   const { row, nodes } = capture;
   const expire = async () => {

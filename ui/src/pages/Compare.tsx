@@ -7,7 +7,7 @@ import { PALETTE, stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
 import { ago, clock, duration, glued, plural, shortName, signedShare } from "../look/format";
 import { FlameView } from "../parts/FlameView";
-import { Choose, Empty, Failed, Search, Table, Waiting } from "../parts/parts";
+import { Choose, Empty, Failed, PageFailed, Search, Table, Waiting } from "../parts/parts";
 import { PART_NAMES } from "../parts/time";
 
 // "2h..1h" and such: how long ago a stretch began and ended, seen from now.
@@ -32,7 +32,7 @@ export function ComparePage() {
   const { value: jobs, failure } = useData<JobRow[]>("v1/jobs?since=400d&limit=2000");
   const [before, after] = [query["before"] ?? "", query["after"] ?? ""];
   const [beforeSpan, afterSpan] = [query["before_span"] ?? (before === after ? "half1" : "all"), query["after_span"] ?? (before === after ? "half2" : "all")];
-  if (failure) return <Failed failure={failure} />;
+  if (failure) return <PageFailed failure={failure} />;
   if (!jobs) return <Waiting height={300} />;
   const side = (which: "before" | "after", job: string, span: string) => (
     <div class="tools side">

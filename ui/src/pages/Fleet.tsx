@@ -6,7 +6,7 @@ import { useAnswer, useNews } from "../data/load";
 import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
 import { heatColour, useDark } from "../look/colours";
 import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { Bar, Check, Choose, Empty, Failed, Legend, Search, Table, Waiting } from "../parts/parts";
+import { Bar, Check, Choose, Empty, Legend, PageFailed, Search, Table, Waiting } from "../parts/parts";
 import { storedPieces } from "../parts/time";
 
 const SORTS: Record<string, (job: FleetJob) => number> = {
@@ -30,7 +30,7 @@ export function FleetPage() {
       .filter((job) => (state === "" || job.state === state) && (!wanted || job.job.toLowerCase().includes(wanted) || job.worst_finding.toLowerCase().includes(wanted) || job.cluster.toLowerCase().includes(wanted)))
       .sort((a, b) => (SORTS[sort] ?? SORTS["findings"]!)(b) - (SORTS[sort] ?? SORTS["findings"]!)(a));
   }, [fleet, text, sort, state]);
-  if (failure) return <Failed failure={failure} again={again} />;
+  if (failure) return <PageFailed failure={failure} again={again} />;
   return (
     <>
       <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? glued(fleet.headline) : "Asking the store …"}</h1>{fleet?.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}</header>
@@ -57,7 +57,7 @@ function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: stri
     { title: "job", isText: true, cell: (job) => <a href={write(["job", job.job])} title={job.job}>{job.job}</a>, sort: (job) => job.job },
     { title: "state", isText: true, isBrief: true, cell: (job) => <span title={clock(job.updated_ns)}>{job.state}{job.state !== "running" && <small> {ago(job.updated_ns, now)}</small>}{job.attempts > 1 && <small> · {job.attempts} attempts</small>}</span>, sort: (job) => job.state },
     { title: "ranks", cell: (job) => count(job.ranks), sort: (job) => job.ranks },
-    { title: "step", cell: (job) => <>{duration(job.step_ns)}{job.change_ratio !== null && Math.abs(job.change_ratio) >= 0.02 && <small class={job.change_ratio > 0 ? "partial" : ""} title={`its latest point against the mean of those before, in the last ${since}`}> {signedShare(job.change_ratio)}</small>}</>, sort: (job) => job.step_ns ?? 0 },
+    { title: "step", hint: "the mean of the last 10 min, and how that differs from yesterday or, of a younger job, from its time before; of a job that has ended the mean of all its steps", cell: (job) => <>{duration(job.step_ns)}{job.change_ratio !== null && Math.abs(job.change_ratio) >= 0.02 && <small class={job.change_ratio > 0 ? "partial" : ""} title={`the mean of its last 10 min against ${job.earlier}`}> {signedShare(job.change_ratio)}</small>}</>, sort: (job) => job.step_ns ?? 0 },
     { title: `its last ${since}`, hint: "the step time over that time", isText: true, isBrief: true, cell: (job) => <Spark values={job.trend_ns} /> },
     ...(jobs.some((job) => job.mfu_ratio !== null) ? [{ title: "MFU", hint: "model FLOPs utilisation: how much of the GPUs' peak the model uses, as the program tells it", cell: (job: FleetJob) => (job.mfu_ratio === null ? <small>{UNKNOWN}</small> : share(job.mfu_ratio)), sort: (job: FleetJob) => job.mfu_ratio ?? 0 }] : []),
     { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
@@ -72,7 +72,7 @@ function Together({ jobs }: { jobs: FleetJob[] }) {
   const parts: Record<string, number> = {};
   for (const job of jobs) for (const [part, ns] of Object.entries(job.parts_ns)) parts[part] = (parts[part] ?? 0) + ns;
   const pieces = storedPieces(parts);
-  return pieces.length ? <section class="together"><Legend pieces={pieces} /></section> : null;
+  return pieces.length ? <section class="together"><span class="legend" title="the time of all steps of all ranks of the jobs above">{plural(jobs.length, "job")} together:</span> <Legend pieces={pieces} /></section> : null;
 }
 
 export function Spark({ values }: { values: (number | null)[] }) {

@@ -5,8 +5,9 @@ import { Series, stacked } from "../charts/Series";
 import { useAddress, write } from "../data/address";
 import { useAnswer, useData, useNews } from "../data/load";
 import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/types";
+import { counterWords } from "../look/counter";
 import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { costText, Failed, FindingCard, Fold, Table, Waiting } from "../parts/parts";
+import { costText, Failed, FindingCard, Fold, PageFailed, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Counters } from "./job/Counters";
 import { Facts } from "./job/Facts";
@@ -23,7 +24,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
   const news = useNews();
   const { query } = useAddress();
   const { value: job, failure, again } = useAnswer<Job>(`job?job=${encodeURIComponent(name)}`, news);
-  if (failure) return <Failed failure={failure} again={again} />;
+  if (failure) return <PageFailed failure={failure} again={again} />;
   const kept = Object.fromEntries(["from", "to"].filter((key) => query[key]).map((key) => [key, query[key]]));
   const views = <nav class="views" aria-label="views">{VIEWS.map(([key, text]) => <a href={key === "captures" ? write(["captures"], { job: name }) : write(key ? ["job", name, key] : ["job", name], kept)} aria-current={view === key ? "page" : undefined}>{text}</a>)}
     <a href={write(["compare"], { before: name, after: name })}>compare</a></nav>;
@@ -35,7 +36,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
   return (
     <>
       <header>
-        <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).join("  ·  ")}</p>
+        <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).map((text, i) => <>{i > 0 && "  ·  "}<bdi>{text}</bdi></>)}</p>
         <h1>{glued(job.headline)}</h1>
         {job.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}
       </header>
@@ -82,11 +83,11 @@ function StepTime({ job, range, news }: Part) {
   ] : []), [series]);
   const cut = useMemo(() => (series ? cutOf(series.max_ns) : null), [series]);
   const marks = useMemo(() => job.events.map((event) => ({ time_ns: event.time_ns, text: event.kind, isLoud: LOUD.has(event.kind) })), [job.events]);
-  const change24 = job.step_ns && job.earlier_step_ns ? job.step_ns / job.earlier_step_ns - 1 : null;
+  const changed = job.step_ns && job.earlier_step_ns ? job.step_ns / job.earlier_step_ns - 1 : null;
   return (
     <section aria-label="step time">
       <div class="tools"><h2>Step time</h2>
-        <span class="quiet">now {duration(job.step_ns)}{change24 !== null && <> ({signedShare(change24)} to {job.earlier})</>}{Object.entries(job.quantiles_ns).map(([name, ns]) => ` · ${name} ${duration(ns)}`)}</span>
+        <span class="quiet">{job.step_ns !== null && <>the last 10 min {duration(job.step_ns)}{changed !== null && <> ({signedShare(changed)} to {job.earlier})</>} · </>}all its steps: mean {duration(job.row.step_ns)}{Object.entries(job.quantiles_ns).map(([name, ns]) => `, ${name} ${duration(ns)}`)}</span>
         <Zoomed job={job.row.job} range={range} /></div>
       {failure ? <Failed failure={failure} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? <p class="empty">No step in this time.</p>
         : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} max={cut} />}
@@ -127,12 +128,22 @@ function BreakdownOverTime({ job, range, news }: Part) {
   );
 }
 
+// Where the evidence of a cause is, beside its time: a counter, a view, the words to look for in the code. `code: null`: no code is to blame.
+const EVIDENCE: Record<string, { counter?: string; view?: string; code?: string | null }> = {
+  throttle: { counter: "gpu.sm_clock_mhz", code: null }, slow_gpu: { counter: "gpu.sm_clock_mhz", code: null }, silent: { code: null },
+  slow_link: { view: "collectives", code: null }, degraded_link: { view: "collectives", code: null }, contended: { view: "collectives", code: null },
+  loader: { code: "dataloader" }, loader_cpu: { code: "dataloader" }, storage: { code: "dataloader" }, recompile: { code: "compile" },
+};
+
 const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] => {
   const around = { from: Math.round(Math.max(job.row.started_ns, finding.opened_ns - 300e9)), to: Math.round((finding.closed_ns || job.row.updated_ns) + 60e9) };
-  const rank = finding.ranks[0];
+  const rank = finding.ranks[0], at = (view: string, more: Record<string, string> = {}) => write(["job", job.row.job, view], { ...around, ...more });
+  const { counter, view, code } = EVIDENCE[finding.cause] ?? {};
   return [
+    ...(counter ? [{ text: `show me: ${counterWords(counter).title}`, href: at("counters", { counter }) }] : []),
     { text: "show me: when and where", href: write(["job", job.row.job], { ...around, ...(rank === undefined ? {} : { rank }), map: "lateness" }) },
-    ...(rank === undefined ? [] : [{ text: "show me: the code", href: write(["job", job.row.job, "flame"], { ...around, rank }) }]),
+    ...(view ? [{ text: `show me: ${view}`, href: at(view) }] : []),
+    ...(rank === undefined || code === null ? [] : [{ text: "show me: the code", href: at("flame", { rank: String(rank), ...(code ? { q: code } : {}) }) }]),
     ...(finding.capture ? [{ text: "show me: timeline", href: write(["trace", finding.capture, "timeline"]) }] : []),
   ];
 };

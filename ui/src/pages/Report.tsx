@@ -7,7 +7,7 @@ import { useAnswer } from "../data/load";
 import type { FlameDocument, GpuWork, ReportDocument, Times } from "../data/report";
 import { clock, count, duration, glued, share, shortFile, signedShare, size, threeDigits, UNKNOWN, value } from "../look/format";
 import { FlameAlone } from "../parts/FlameView";
-import { Bar, Choose, Failed, Search, Table, Waiting } from "../parts/parts";
+import { Bar, Choose, PageFailed, Search, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
 
 const ALL = "all";
@@ -19,7 +19,7 @@ const partOf = (times: Times, part: number) => { const whole = timesOf(times).re
 
 export function ReportPage() {
   const { value: report, failure } = useAnswer<ReportDocument>("report");
-  if (failure) return <Failed failure={failure} />;
+  if (failure) return <PageFailed failure={failure} />;
   if (!report) return <Waiting height={400} />;
   const labels = new Map(report.processes.map((row) => [row.process, row.label]));
   const label = (process: number) => labels.get(process) ?? `process ${process}`;

@@ -5,7 +5,7 @@ import { count, duration, plural, share, threeDigits } from "../look/format";
 import { useChoice } from "../data/address";
 import { useAnswer } from "../data/load";
 import { nameKey } from "../charts/tree";
-import { Empty, Failed, Table, Waiting } from "../parts/parts";
+import { Empty, PageFailed, Table, Waiting } from "../parts/parts";
 
 const ADVICE: Record<string, string> = {
   compute: "near what the arithmetic units can do: a smaller type or fewer operations are what is left",
@@ -53,7 +53,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
 // The page of `pilotlight roofline --html`.
 export function RooflinePage() {
   const { value, failure } = useAnswer<Roofline>("roofline");
-  if (failure) return <Failed failure={failure} />;
+  if (failure) return <PageFailed failure={failure} />;
   if (!value) return <Waiting height={420} />;
   const first = value.rows[0];
   return <><header><p class="about">{value.gpu}</p><h1>MFU {value.mfu_ratio === null ? "not known" : share(value.mfu_ratio)}{first ? `: the most time goes to ${first.operator.replace(/^aten::/, "")}, at ${share(first.roofline_ratio)} of what the GPU reaches (${first.limit})` : ""}</h1></header><RooflineChart roofline={value} /></>;

@@ -4,7 +4,7 @@ import { change, useAddress, write } from "../data/address";
 import { useAnswer, useSource } from "../data/load";
 import type { Kernel, Rank, Roofline, Trace } from "../data/types";
 import { count, duration, glued, plural, share, shortName } from "../look/format";
-import { Bar, Choose, Empty, Failed, FindingCard, Fold, Legend, piecesOf, type Shown, Table, Waiting } from "../parts/parts";
+import { Bar, Choose, Empty, Failed, FindingCard, Fold, Legend, PageFailed, piecesOf, type Shown, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
 import { FlameGraph } from "./FlameGraph";
 import { RooflineChart } from "./RooflineChart";
@@ -12,13 +12,13 @@ import { Timeline } from "./Timeline";
 
 export function TracePage({ id, view, base }: { id: string; view: string; base: string[] }) {
   const { value: trace, failure, again } = useAnswer<Trace>(`traces/${id}`);
-  if (failure) return <Failed failure={failure} again={again} />;
+  if (failure) return <PageFailed failure={failure} again={again} />;
   if (!trace) return <><header><p class="about">&nbsp;</p><h1>Reading the trace …</h1></header><Waiting height={420} /></>;
   const device = trace.ranks.find((rank) => rank.device)?.device;
   return (
     <>
       <header>
-        <p class="about">{[trace.title, trace.ranks.length > 1 ? `${trace.ranks.length} ranks` : trace.ranks[0]?.format, device, `${count(trace.ranks.reduce((sum, rank) => sum + rank.spans, 0))} spans`].filter(Boolean).join("  ·  ")}</p>
+        <p class="about">{[trace.title, trace.ranks.length > 1 ? `${trace.ranks.length} ranks` : trace.ranks[0]?.format, device, `${count(trace.ranks.reduce((sum, rank) => sum + rank.spans, 0))} spans`].filter(Boolean).map((text, i) => <>{i > 0 && "  ·  "}<bdi>{text}</bdi></>)}</p>
         <h1>{glued(trace.headline)}</h1>
       </header>
       <Views base={base} view={view} trace={trace} />

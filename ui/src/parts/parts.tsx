@@ -37,7 +37,7 @@ export function Table<T>({ title, rows, columns, empty, limit = 50, label, isCar
           <tbody>{shown.map((row) => <tr>{columns.map((column) => <td data-title={isCards ? column.title : undefined} class={[column.isText && "text", column.isBrief && "brief", column.isName && "long-name"].filter(Boolean).join(" ")}>{column.cell(row)}</td>)}</tr>)}</tbody>
         </table>
       </div>
-      {rows.length > shown.length && <button type="button" onClick={() => keep(sorted, true)}>show all {rows.length.toLocaleString("en")}</button>}
+      {rows.length > shown.length && <button type="button" class="more" onClick={() => keep(sorted, true)}>show all {rows.length.toLocaleString("en")}</button>}
     </section>
   );
 }
@@ -90,13 +90,23 @@ export const gain = (finding: { gain_low_ratio: number; gain_high_ratio: number 
   return low === high ? `${low} %` : `${low} to ${high} %`;
 };
 
+// "what, from file:line function": the line to blame is what somebody looks for.
+const FROM = /^(.*), from (\S+:\d+)(.*)$/s;
+
+function Where({ finding: { rank, place } }: { finding: Finding }) {
+  const [, what = place, line = "", name = ""] = FROM.exec(place) ?? [];
+  const named = rank !== null && rank >= 0 && !new RegExp(`\\brank ${rank}\\b`).test(what) ? `rank ${rank}` : "";
+  return <p class="where" title={place}>{[named, shortName(what)].filter(Boolean).join(" · ")}{line && <><br />from <b>{line}</b>{name}</>}</p>;
+}
+
 export interface Shown { text: string; href: string; title?: string }
 
 export function FindingCard({ finding, number, show }: { finding: Finding; number: number; show: Shown[] }) {
   return (
     <li class="finding">
       <h3><span class="number">{number}</span> {finding.title}</h3>
-      <p class="gain">gain <b>{gain(finding)}</b> of the step · {finding.confidence} confidence{finding.rank !== null && finding.rank >= 0 ? ` · rank ${finding.rank}` : ""} · <span class="quiet" title={finding.place}>{shortName(finding.place)}</span></p>
+      <p class="gain">gain <b>{gain(finding)}</b> of the step · {finding.confidence} confidence</p>
+      <Where finding={finding} />
       <ul>{finding.evidence.map((text) => <li>{text}</li>)}</ul>
       <p><b>Do:</b> {finding.fix} <span class="quiet" title={`the rule that found it: pilotlight's docs/insights say how`}>({finding.rule})</span></p>
       {show.length > 0 && <p class="links">{show.map((link) => <a class="button" href={link.href} title={link.title}>{link.text}</a>)}</p>}
@@ -119,9 +129,19 @@ export function Command({ text }: { text: string }) {
 
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?)]$/.test(text) ? "" : "."}`;
 
-export function Failed({ failure, again }: { failure: Failure; again?: () => void }) {
-  return <section class="empty-state" role="alert"><h2>{failure.status === 404 ? "Not here" : failure.status === 401 || failure.status === 403 ? "Not allowed" : "This could not be loaded"}</h2>
-    <p>{sentence(failure.message)}</p>{failure.status === 404 ? <a href="#/">to the start</a> : again && <button type="button" onClick={again}>try again</button>}</section>;
+interface Failing { failure: Failure; again?: () => void }
+const failureTitle = ({ status }: Failure): string => (status === 404 ? "Not here" : status === 401 || status === 403 ? "Not allowed" : "This could not be loaded");
+
+function FailureTold({ failure, again }: Failing) {
+  return <><p>{sentence(failure.message)}</p>{failure.status === 404 ? <a href="#/">to the start</a> : again && <button type="button" onClick={again}>try again</button>}</>;
+}
+
+// Of a part of a page, and of a page that has nothing but this.
+export function Failed(properties: Failing) {
+  return <section class="empty-state" role="alert"><h2>{failureTitle(properties.failure)}</h2><FailureTold {...properties} /></section>;
+}
+export function PageFailed(properties: Failing) {
+  return <section role="alert"><header><h1>{failureTitle(properties.failure)}</h1></header><FailureTold {...properties} /></section>;
 }
 
 // The shape of what is to come, at once; nothing that turns or blinks.

@@ -15,13 +15,10 @@ _PERIODS_NS = {"5m": PERIODS_NS["5m"], "1h": PERIODS_NS["1h"], "1d": 24 * PERIOD
 
 @dataclass(frozen=True)
 class Trend:
-    """`mean_ns` is the mean step in equal parts of the span, None where there was none;
-    `last_ns` is the last of them, and `change_ratio` compares it with the mean step before it.
+    """`mean_ns` is the mean step in equal parts of the span, None where there was none.
     `parts_ns` are the known parts of `total_ns`, the time of all steps of all ranks."""
 
     mean_ns: list[int | None]
-    last_ns: int
-    change_ratio: float | None
     total_ns: int
     parts_ns: dict[str, int]
 
@@ -58,15 +55,13 @@ def trends(reader: Reader, span: Span, points: int) -> dict[str, Trend]:
     )
     mean = np.full((len(jobs), points), np.nan)
     np.divide(total, steps, out=mean, where=steps > 0)
-    means, last_ns, change_ratio = _course(mean, steps, total)
+    means = _points(mean)
     parts = [found[f"sum_{part}"].to_pylist() for part in PARTS]
     names = [part.removesuffix("_ns") for part in PARTS]
     total_ns = total.sum(axis=1).astype(np.int64).tolist()
     return {
         job: Trend(
             mean_ns=means[number],
-            last_ns=last_ns[number],
-            change_ratio=change_ratio[number],
             total_ns=total_ns[number],
             parts_ns={name: value for name, value in zip(names, values, strict=True) if value},
         )
@@ -81,21 +76,9 @@ def _sums(
     return found.astype(np.float64).reshape(jobs, points)
 
 
-def _course(
-    mean: npt.NDArray[np.float64],
-    steps: npt.NDArray[np.float64],
-    total: npt.NDArray[np.float64],
-) -> tuple[list[list[int | None]], list[int], list[float | None]]:
-    """Of each line the points, the last of them, and how that differs from the steps before: each
-    counts as much, so that a few long ones at the start are not a whole point."""
+def _points(mean: npt.NDArray[np.float64]) -> list[list[int | None]]:
     known = ~np.isnan(mean)
-    newest = mean.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
-    place = (np.arange(len(mean)), newest)
-    last = mean[place]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        before = (total.sum(axis=1) - total[place]) / (steps.sum(axis=1) - steps[place])
-        change = np.where(before > 0, last / before - 1, np.nan)
     points = np.full(mean.shape, None, object)
     points[known] = np.rint(mean[known]).astype(np.int64).tolist()
-    changes = [None if ratio != ratio else ratio for ratio in change.tolist()]
-    return points.tolist(), last.astype(np.int64).tolist(), changes
+    found: list[list[int | None]] = points.tolist()
+    return found

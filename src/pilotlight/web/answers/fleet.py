@@ -25,8 +25,9 @@ class Node(Struct, frozen=True):
 
 
 class FleetJob(Struct, frozen=True):
-    """`trend_ns` is the mean step in equal parts of the time asked for; `change_ratio` compares its
-    last part with those before. Lost hours are step time that was no compute."""
+    """`step_ns` is the mean of the last ten minutes of a running job, of all steps of another;
+    `change_ratio` compares it with what `earlier` names. `trend_ns` is the mean step in equal parts
+    of the time asked for. Lost hours are step time that was no compute."""
 
     job: str
     cluster: str
@@ -36,8 +37,9 @@ class FleetJob(Struct, frozen=True):
     ranks: int
     nodes: int
     attempts: int
-    step_ns: int | None
+    step_ns: float | None
     change_ratio: float | None
+    earlier: str
     mfu_ratio: float | None
     trend_ns: list[int | None]
     parts_ns: dict[str, int]

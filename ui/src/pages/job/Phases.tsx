@@ -19,8 +19,17 @@ export function phasesOf(told: Record<string, number[]>): { name: string; label:
   return [...known, ...rest.map((name) => ({ name, label: name, colour: "copy" })), ...(told["other"] ? [{ name: "other", label: "other", colour: "other" }] : [])];
 }
 
+// The steps of the latest windows may be there before their phases are: that is not a time without any.
+export function settled(told: Told): Told {
+  const named = Object.entries(told.phases_ns).filter(([name]) => name !== "other").map(([, values]) => values);
+  let end = told.time_ns.length;
+  while (end > 0 && named.every((values) => !values[end - 1])) end--;
+  return { ...told, time_ns: told.time_ns.slice(0, end), phases_ns: Object.fromEntries(Object.entries(told.phases_ns).map(([name, values]) => [name, values.slice(0, end)])) };
+}
+
 export function Phases({ job, range, news }: Part) {
-  const { value: told, failure } = useData<Told>(`v1/phases?job=${encodeURIComponent(job.row.job)}&points=400&${spanOf(range)}`, news);
+  const { value, failure } = useData<Told>(`v1/phases?job=${encodeURIComponent(job.row.job)}&points=400&${spanOf(range)}`, news);
+  const told = useMemo(() => value && settled(value), [value]);
   const [lines, pieces] = useMemo(() => {
     if (!told) return [[], []];
     const shown = phasesOf(told.phases_ns);
