@@ -1,7 +1,7 @@
 import "./look/style.css";
 import "uplot/dist/uPlot.min.css";
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import { parse, useAddress, write } from "./data/address";
 import { SourceContext, useLate } from "./data/load";
 import { fileSource, inlined, LOCKED, server } from "./data/source";
@@ -34,6 +34,14 @@ function Routed({ path }: { path: string[] }) {
     case "trace": return <TracePage key={id} id={id} view={view} base={["trace", id]} />;
     default: return <Empty title="There is no such page">The address may be cut off. <a href={write([])}>To the start</a></Empty>;
   }
+}
+
+// A view that fails must not take the page with it: the next address is drawn anew.
+function Guarded({ path }: { path: string[] }) {
+  const [error, reset] = useErrorBoundary();
+  useEffect(() => { if (error) reset(); }, [path.join("/")]);
+  if (!error) return <Routed path={path} />;
+  return <section role="alert"><header><h1>This view could not be drawn</h1></header><p>{String(error)}</p><p>Other views still work; this is a fault of the page, please tell its makers the address.</p></section>;
 }
 
 const PAGES: [string, string][] = [["", "fleet"], ["compare", "compare"], ["captures", "captures"], ["agents", "agents"]];
@@ -84,7 +92,7 @@ function Page() {
           <button type="button" class="plain end" aria-expanded={keys} onClick={() => setKeys(!keys)}>keys <kbd>?</kbd></button></nav>
         {isLate && <p class="partial late" role="status">The server does not answer: what you see is what it said last. The page asks again every few seconds.</p>}
         {keys && <Keys onClose={() => setKeys(false)} />}
-        <main id="content" tabIndex={-1}>{kind === "locked" ? <Login done={look} /> : kind === null ? null : <Routed path={here} />}</main>
+        <main id="content" tabIndex={-1}>{kind === "locked" ? <Login done={look} /> : kind === null ? null : <Guarded path={here} />}</main>
         {file && <footer>Made by pilotlight {file.version}; this file needs no network.</footer>}
       </div>
     </SourceContext.Provider>

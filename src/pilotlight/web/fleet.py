@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import dropwhile
 
 from pilotlight.store import queries
 from pilotlight.store.queries import JobRow, Machine, Reader, Span, Trend
@@ -13,6 +14,7 @@ from pilotlight.web.pace import Pace, paces
 
 JOBS_LIMIT = 5000
 TREND_POINTS = 24
+YOUNG_NS = 2 * HOUR_NS
 GPU_COUNTERS = {
     "gpu.utilization_ratio": "busy_ratio",
     "gpu.temperature_c": "temperature_c",
@@ -41,6 +43,7 @@ def fleet(reader: Reader, span: Span) -> answers.Fleet:
     mfu_of = reader.beside(lambda: _mfu(reader, span))
     paces_of = reader.beside(lambda: paces(reader))
     rows = queries.jobs(reader, span, JOBS_LIMIT)
+    young = _young(reader, rows)
     trends, mfu, opened = trends_of.result(), mfu_of.result(), open_of.result()
     # The last one of a job is its worst.
     worst = {job: (title, gain_ratio) for job, title, gain_ratio, _ in opened}
@@ -49,6 +52,7 @@ def fleet(reader: Reader, span: Span) -> answers.Fleet:
         _job(
             row,
             trends.get(row.job),
+            young.get(row.job),
             pace.get(row.job, Pace()) if row.state == "running" else Pace(),
             worst.get(row.job),
             mfu.get(row.job),
@@ -102,6 +106,7 @@ def _mfu(reader: Reader, span: Span) -> dict[str, float]:
 def _job(
     row: JobRow,
     trend: Trend | None,
+    course_ns: list[int | None] | None,
     pace: Pace,
     worst: tuple[str, float] | None,
     mfu_ratio: float | None,
@@ -122,7 +127,7 @@ def _job(
         change_ratio=pace.change_ratio,
         earlier=pace.earlier,
         mfu_ratio=mfu_ratio,
-        trend_ns=trend.mean_ns if trend else [],
+        trend_ns=course_ns or (trend.mean_ns if trend else []),
         parts_ns=mine,
         open_findings=row.open_findings,
         worst_finding=worst[0] if worst else "",
@@ -132,6 +137,19 @@ def _job(
         lost_by_cause_hours=lost if measured else {},
         records_lost=row.lost,
     )
+
+
+def _young(reader: Reader, rows: list[JobRow]) -> dict[str, list[int | None]]:
+    """The whole course of jobs that are too young to be seen in a day."""
+    names = {row.job for row in rows if row.started_ns > reader.now_ns - YOUNG_NS}
+    if not names:
+        return {}
+    found = queries.trends(reader, Span(reader.now_ns - YOUNG_NS, reader.now_ns + 1), TREND_POINTS)
+    return {
+        job: list(dropwhile(lambda value: value is None, trend.mean_ns))
+        for job, trend in found.items()
+        if job in names
+    }
 
 
 def _with_unknown(trend: Trend) -> dict[str, int]:

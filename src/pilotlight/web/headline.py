@@ -37,6 +37,8 @@ def within(title: str) -> str:
 
 
 def duration(ns: float) -> str:
+    if ns >= 120e9:
+        return f"{ns // 60e9:.0f} min {ns % 60e9 / 1e9:.0f} s"
     for unit_ns, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if ns >= unit_ns:
             return f"{_three_digits(ns / unit_ns)} {unit}"

@@ -125,7 +125,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
     const rankStep = Math.max(1, niceStep(shown.bottom - shown.top, 8));
     for (let rank = Math.ceil(shown.top / rankStep) * rankStep; rank < shown.bottom; rank += rankStep) context.fillText(String(rank), LEFT - 6, y(rank + 0.5));
     context.textAlign = "center";
-    const step = niceStep(shown.last - shown.first, width / 130);
+    const step = Math.max(1, niceStep(shown.last - shown.first, width / 130));
     let free = LEFT;
     for (let tick = Math.ceil(shown.first / step) * step; tick <= shown.last; tick += step) {
       const label = `step ${Math.round(tick).toLocaleString("en")}`, half = context.measureText(label).width / 2;

@@ -12,6 +12,8 @@ export const ROOFS = ["A100-80-SXM", "H100-SXM", "H200-SXM", "B200", "MI300X"];
 
 export interface RoofPoint { x: number; y: number; radius: number; colour: string; title: string }
 
+// What does nothing has no place on a scale of powers of ten.
+export const isDrawn = ({ x, y }: { x: number; y: number }): boolean => x > 0 && y > 0 && Number.isFinite(x) && Number.isFinite(y);
 const decades = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);
 export const rateText = (value: number): string => (value >= 1e12 ? `${threeDigits(value / 1e12)} TFLOP/s` : value >= 1e9 ? `${threeDigits(value / 1e9)} GFLOP/s` : `${threeDigits(value / 1e6)} MFLOP/s`);
 
@@ -27,7 +29,8 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
   }, []);
   const mine = peaks[0];
   if (!mine) return null;
-  const xs = points.map((point) => point.x).concat(mine.flops / mine.bytes), ys = points.map((point) => point.y).concat(peaks.map((peak) => peak.flops));
+  const drawn = points.filter(isDrawn);
+  const xs = drawn.map((point) => point.x).concat(mine.flops / mine.bytes), ys = drawn.map((point) => point.y).concat(peaks.map((peak) => peak.flops));
   const [x0, x1] = [Math.floor(Math.log10(Math.min(...xs)) - 0.5), Math.ceil(Math.log10(Math.max(...xs)) + 0.3)];
   const [y0, y1] = [Math.floor(Math.log10(Math.max(Math.min(...ys), 1e6)) - 0.5), Math.ceil(Math.log10(Math.max(...ys)) + 0.1)];
   const x = (value: number) => LEFT + ((Math.log10(value) - x0) / (x1 - x0)) * (width - LEFT - RIGHT);
@@ -45,7 +48,7 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
       <text x={(LEFT + width) / 2} y={HEIGHT - 6} text-anchor="middle">operations for each byte</text>
       {peaks.slice(1).map((peak) => <path class="roof other" d={roof(peak)}><title>{peak.gpu}</title></path>)}
       <path class="roof" d={roof(mine)} />
-      {points.map((point, i) => (
+      {points.map((point, i) => isDrawn(point) && (
         <circle cx={x(point.x)} cy={y(point.y)} r={point.radius} fill={`var(--${point.colour})`} style={i === chosen ? { stroke: "var(--text)", strokeWidth: 2 } : {}}
           onPointerEnter={() => onChoose(i)} onClick={() => onChoose(i)}><title>{point.title}</title></circle>))}
       {labels.map(({ peak, top }) => <text class={peak === mine ? "told" : ""} x={width - RIGHT} y={top - 4} text-anchor="end">{peak.gpu}{peak === mine && width > NARROW ? ", as far as programs reach it" : ""}</text>)}

@@ -28,7 +28,8 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
       plot?.destroy();
       const [times = [], ...columns] = withGaps([time_ns.map((value) => value / 1e9), ...lines.map((line) => line.values), ...lines.map((line) => line.own ?? line.values)]);
       const away = new Set(hidden.split(",").filter(Boolean));
-      const latest = times.length - 1, own = columns.slice(lines.length);
+      // A single moment makes no line.
+      const isAlone = times.length === 1, latest = times.length - 1, own = columns.slice(lines.length);
       const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: font(11) };
       plot = new uPlot({
         width: Math.max(element.clientWidth - 8, 200), height, pxAlign: 0,
@@ -42,7 +43,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
           ...lines.map((line, number) => ({
-            label: line.label, ...(line.isQuiet ? { class: "without-legend", alpha: 0.4 } : {}), show: !away.has(line.label), stroke: colour(line.colour === "compute" && !line.fill ? "thin" : line.colour), width: line.width ?? 1.5, points: { show: false }, spanGaps: false,
+            label: line.label, ...(line.isQuiet ? { class: "without-legend", alpha: 0.4 } : {}), show: !away.has(line.label), stroke: colour(line.colour === "compute" && !line.fill ? "thin" : line.colour), width: line.width ?? 1.5, points: { show: isAlone }, spanGaps: false,
             ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = place === null ? drawn : own[number]![place] ?? null; return value === null ? "–" : text(value); },
           })),
         ],

@@ -4,7 +4,7 @@ import { useChoice, write } from "../data/address";
 import { useData, useNews } from "../data/load";
 import type { AgentCost, AgentRow, DoctorRow } from "../data/types";
 import { ago, clock, count, duration, plural, share, size, UNKNOWN, value } from "../look/format";
-import { Empty, Fold, overheadText, PageFailed, Search, Table, Waiting } from "../parts/parts";
+import { Empty, Fold, Names, overheadText, PageFailed, Search, Table, Waiting } from "../parts/parts";
 
 const lostOf = (row: AgentRow): string =>
   ([[row.records_dropped, "records"], [row.rows_lost, "rows"], [row.batches_lost, "batches"]] as const).filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`).join(", ") || "nothing";
@@ -48,7 +48,7 @@ function Doctor({ rows }: { rows: DoctorRow[] }) {
   const table = (list: Advice[], label: string) => <Table rows={list} limit={50} label={label} columns={[
     { title: "state", isText: true, cell: (row) => <span class={row.state === "ok" ? "" : "partial"}>{row.state}</span>, sort: (row) => row.state }, { title: "check", isText: true, cell: (row) => row.what, sort: (row) => row.what },
     { title: "what was found", isText: true, cell: (row) => row.detail }, { title: "what to do", isText: true, cell: (row) => row.fix },
-    { title: "nodes", isText: true, cell: (row) => <span title={row.nodes.join(", ")}>{row.nodes.length > 3 ? `${row.nodes.slice(0, 2).join(", ")} and ${row.nodes.length - 2} more` : row.nodes.join(", ")}</span>, sort: (row) => row.nodes.length }]} />;
+    { title: "nodes", isText: true, cell: (row) => <span title={row.nodes.join(", ")}>{row.nodes.length > 3 ? <><Names names={row.nodes.slice(0, 2)} /> and {row.nodes.length - 2} more</> : <Names names={row.nodes} />}</span>, sort: (row) => row.nodes.length }]} />;
   return (
     <section aria-label="doctor"><h2>What the doctor says</h2>
       {rows.length === 0 ? <p class="empty">No agent has told it yet: they look 20 s after their start and every hour. On a node: <code>pilotlight doctor</code></p>

@@ -7,7 +7,7 @@ import { useAnswer, useData, useNews } from "../data/load";
 import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/types";
 import { counterWords } from "../look/counter";
 import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { costText, Failed, FindingCard, Fold, PageFailed, Table, Waiting } from "../parts/parts";
+import { costText, Empty, Failed, FindingCard, Fold, PageFailed, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Counters } from "./job/Counters";
 import { Facts } from "./job/Facts";
@@ -65,9 +65,9 @@ function Overview({ job, range, news }: Part) {
     <div class="with-side">
       <div>
         <StepTime job={job} range={range} news={news} />
-        <Ranks job={job} range={range} news={news} />
+        {job.row.steps > 0 && <><Ranks job={job} range={range} news={news} />
         <BreakdownOverTime job={job} range={range} news={news} />
-        <Phases job={job} range={range} news={news} />
+        <Phases job={job} range={range} news={news} /></>}
       </div>
       <aside><Findings job={job} /></aside>
     </div>
@@ -87,9 +87,9 @@ function StepTime({ job, range, news }: Part) {
   return (
     <section aria-label="step time">
       <div class="tools"><h2>Step time</h2>
-        <span class="quiet">{job.step_ns !== null && <>the last 10 min {duration(job.step_ns)}{changed !== null && <> ({signedShare(changed)} to {job.earlier})</>} · </>}all its steps: mean {duration(job.row.step_ns)}{Object.entries(job.quantiles_ns).map(([name, ns]) => `, ${name} ${duration(ns)}`)}</span>
+        <span class="quiet">{job.step_ns !== null && <>the last 10 min {duration(job.step_ns)}{changed !== null && <> ({signedShare(changed)} to {job.earlier})</>} · </>}{job.row.steps > 0 && <>all its steps: mean {duration(job.row.step_ns)}</>}{Object.entries(job.quantiles_ns).map(([name, ns]) => `, ${name} ${duration(ns)}`)}</span>
         <Zoomed job={job.row.job} range={range} /></div>
-      {failure ? <Failed failure={failure} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? <p class="empty">No step in this time.</p>
+      {failure ? <Failed failure={failure} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? (job.row.steps ? <p class="empty">No step in this time.</p> : <Empty title="Steps make the job readable" command="pilotlight.step()">They come by themselves from the frameworks that pilotlight knows. In a loop of its own, a program says it once a step; until then its stacks, kernels and counters are in the other views.</Empty>)
         : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} max={cut} />}
       {cut !== null && series && <p class="quiet">Cut off at {duration(cut)}; the longest step takes {duration(Math.max(...series.max_ns.map(Number)))}. Drag over it to see it whole.</p>}
       <Events job={job} range={range} />

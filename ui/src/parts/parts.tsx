@@ -44,6 +44,11 @@ export function Table<T>({ title, rows, columns, empty, limit = 50, label, isCar
 
 const compare = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
 
+// Each apart from the others, whichever way it is written.
+export function Names({ names }: { names: string[] }) {
+  return <>{names.map((name, i) => <>{i > 0 && ", "}<bdi>{name}</bdi></>)}</>;
+}
+
 export interface Piece { label: string; ns: number; colour: string }
 
 export function piecesOf(parts: Parts): Piece[] {

@@ -34,6 +34,7 @@ export function RunningRoof({ job, range, news }: Part) {
   if (failure) return <Failed failure={failure} again={again} />;
   if (!found) return <Waiting height={420} />;
   const told = points.find((point) => String(point.rank) === chosen) ?? points[0] ?? null;
+  const idle = points.filter((point) => point.flops <= 0).length;
   const choose = (point: number) => setChosen(String(points[point]?.rank ?? ""));
   const kinds = Object.entries(found.kinds_ns).sort((a, b) => b[1] - a[1]).map(([limit, ns]) => ({ label: limit === "not known" ? limit : `${limit} as a rule`, ns, colour: KIND_COLOURS[limit] ?? "other" }));
   return (
@@ -46,7 +47,7 @@ export function RunningRoof({ job, range, news }: Part) {
         <div>
           {points.length > 0 && <><Roof peaks={found.peaks} label="GPUs of the job under their roof" chosen={told ? points.indexOf(told) : -1} onChoose={choose}
             points={points.map((point) => ({ x: point.flops / Math.max(point.bytes, 1), y: point.flops, radius: 6, colour: LIMIT_COLOURS[point.limit] ?? "other", title: `rank ${point.rank}: ${pointText(point)}` }))} />
-          <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}<span>a point a rank, from hardware counters</span></span>
+          <span class="legend">{Object.entries(LIMIT_COLOURS).map(([limit, name]) => <span><span class="swatch" style={{ background: `var(--${name})` }} />bound by {limit}</span>)}<span>a point a rank, from hardware counters{idle > 0 && `; ${plural(idle, "rank")} with no activity ${idle === 1 ? "has" : "have"} none`}</span></span>
           {told && <p class="readout" aria-live="polite"><b>rank {told.rank}</b> on {told.node}, gpu {told.gpu}<br />{pointText(told)}: {ADVICE[told.limit] ?? told.limit}.</p>}</>}
           {kinds.length > 0 && <><h3>What the kernels are, by their names</h3><Bar pieces={kinds} wide /><Legend pieces={kinds} /></>}
         </div>
