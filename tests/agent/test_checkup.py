@@ -73,3 +73,12 @@ def test_the_doctor_does_not_outlive_the_agent(tmp_path: Path) -> None:
     checkup.close()
     assert taken(checkup)[0]["state"] == "limited"
     assert not Path(f"/proc/{int(said.read_text())}").exists()
+
+
+def test_what_the_agent_set_for_itself_is_no_word_about_the_node() -> None:
+    rows = [
+        {"what": "environment", "state": "limited", "detail": "PILOTLIGHT=0: the probe is off"},
+        {"what": "clock", "state": "ok", "detail": "tsc", "fix": ""},
+    ]
+    found = checks_of(json.dumps({"checks": rows}).encode())
+    assert [check["what"] for check in found] == ["clock"]

@@ -172,6 +172,21 @@ def test_phases_and_what_none_covers_are_the_steps(reader: Reader, length_s: int
     assert queries.phases(reader, "nothing", hour()).time_ns == []
 
 
+@pytest.mark.parametrize("off_ns", [-160_000, 95_000])
+def test_phases_meet_their_steps_although_a_clock_was_corrected(filled: Store, off_ns: int) -> None:
+    """Windows are a node's, moved to the collector's clock; steps are counted by round times."""
+    tenant, now_ns = f"phases {off_ns}", time.time_ns() // 10**10 * 10**10 - 10**10
+    row = {"tenant": tenant, "job": "j", "attempt": 0, "node": "n", "rank": 0, "kind": 1, "state": 3}
+    row |= {"time_ns": now_ns + off_ns, "name": 7, "count": 2, "total_ns": 30, "min_ns": 10}
+    filled.insert_rows("windows", [{**row, "max_ns": 20}])
+    name = {"tenant": tenant, "id": 7, "kind": 1, "text": "forward", "seen_ns": now_ns}
+    filled.insert_rows("names", [name])
+    steps = {"tenant": tenant, "job": "j", "attempt": 0, "time_ns": now_ns, "count": 2}
+    filled.insert_rows("job_steps_10s", [{**steps, "total_ns": 50}])
+    found = queries.phases(Reader(filled, tenant), "j", hour())
+    assert found.phases_ns == {"forward": [30], "other": [20]}
+
+
 def test_the_doctor_is_told_the_worst_first_and_only_what_was_seen_last(filled: Store) -> None:
     now_ns = time.time_ns()  # older rows would leave the table
     row = {"tenant": "ill", "agent": "a", "node": "n", "detail": "", "fix": "do", "seen_ns": now_ns}

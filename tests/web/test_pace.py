@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 import fleet as simulated
 
 from pilotlight.collector.collector import Collector
+from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span
 from pilotlight.web.fleet import fleet
-from pilotlight.web.jobs import job_page
+from pilotlight.web.jobs import job_page, worst_of
 from pilotlight.web.pace import DAY_NS, MINUTE_NS, Pace, pace_of, paces
 
 
@@ -77,3 +79,16 @@ def test_fleet_and_job_say_the_same(collector: Collector) -> None:
         assert row.earlier == job.earlier
         change = job.step_ns / job.earlier_step_ns - 1 if job.step_ns and job.earlier_step_ns else None
         assert row.change_ratio == change
+
+
+def test_what_a_job_ended_with_is_still_its_answer(collector: Collector) -> None:
+    """Its end closes its findings and mends nothing; one that was closed before is over."""
+    reader = Reader(collector.store)
+    (finding, *_) = queries.findings(reader, simulated.LLAMA)
+    running = queries.job(reader, simulated.LLAMA).row
+    ended = structs.replace(running, state="finished", ended_ns=running.updated_ns)
+    last = replace(finding, state="closed", closed_ns=ended.ended_ns + 1)
+    over = replace(finding, state="closed", closed_ns=ended.ended_ns - 1)
+    assert worst_of(ended, [over, last]) == last
+    assert worst_of(ended, [over]) is None
+    assert worst_of(running, [last]) is None

@@ -78,7 +78,8 @@ def checks_of(output: bytes) -> list[Check]:
             raise ValueError("a check without a state")
         words = (str(row.get(key, "")) for key in ("what", "state", "detail", "fix"))
         found.append(_check(*words))
-    return found
+    # The environment is that of the agent, which never records itself: it says nothing of jobs.
+    return [check for check in found if check["what"] != "environment"]
 
 
 def _check(what: str, state: str, detail: str, fix: str) -> Check:

@@ -10,6 +10,7 @@ from pilotlight.store.queries import JobRow, Machine, Reader, Span, Trend
 from pilotlight.store.queries.reader import HOUR_NS, bounded
 from pilotlight.store.store import Row
 from pilotlight.web import answers
+from pilotlight.web.jobs import is_last
 from pilotlight.web.pace import Pace, paces
 
 JOBS_LIMIT = 5000
@@ -30,14 +31,15 @@ WHERE tenant = {{tenant:String}} AND name IN {{names:Array(String)}}
   AND {bounded("counters_5m", "c.time_ns")} GROUP BY job
 """
 _OPEN = """
-SELECT job, title, gain_high_ratio, nodes FROM findings FINAL
-WHERE tenant = {tenant:String} AND state = 'open' ORDER BY gain_high_ratio, opened_ns
+SELECT job, title, gain_high_ratio, nodes, state = 'open', closed_ns FROM findings FINAL
+WHERE tenant = {tenant:String} AND (state = 'open' OR closed_ns >= {from_ns:Int64})
+ORDER BY gain_high_ratio, opened_ns
 """
 
 
 def fleet(reader: Reader, span: Span) -> answers.Fleet:
     trends_of = reader.beside(lambda: queries.trends(reader, span, TREND_POINTS))
-    open_of = reader.beside(lambda: reader.select(_OPEN))
+    open_of = reader.beside(lambda: reader.select(_OPEN, from_ns=span.from_ns))
     machines_of = reader.beside(lambda: queries.machines(reader))
     gpus_of = reader.beside(lambda: _gpus(reader, span))
     mfu_of = reader.beside(lambda: _mfu(reader, span))
@@ -46,7 +48,12 @@ def fleet(reader: Reader, span: Span) -> answers.Fleet:
     young = _young(reader, rows)
     trends, mfu, opened = trends_of.result(), mfu_of.result(), open_of.result()
     # The last one of a job is its worst.
-    worst = {job: (title, gain_ratio) for job, title, gain_ratio, _ in opened}
+    of_job = {row.job: row for row in rows}
+    worst = {
+        job: (title, gain_ratio)
+        for job, title, gain_ratio, _, is_open, closed_ns in opened
+        if is_open or (job in of_job and is_last(of_job[job], int(closed_ns)))
+    }
     pace = paces_of.result()
     jobs = [
         _job(
@@ -173,7 +180,7 @@ def _gpus(reader: Reader, span: Span) -> dict[str, list[answers.GpuNow]]:
 def _nodes(
     machines: list[Machine], gpus: dict[str, list[answers.GpuNow]], opened: list[Row]
 ) -> list[answers.Node]:
-    findings = Counter(node for *_, nodes in opened for node in nodes)
+    findings = Counter(node for *_, nodes, is_open, _ in opened if is_open for node in nodes)
     return [
         answers.Node(
             node=row.node,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pilotlight.store import queries
-from pilotlight.store.queries import FindingRow, JobDetail, Reader, Span
+from pilotlight.store.queries import FindingRow, JobDetail, JobRow, Reader, Span
 from pilotlight.web import answers
 from pilotlight.web.events import events_of
 from pilotlight.web.facts import changes_of
@@ -28,7 +28,7 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     changes = changes_of(reader, name) if len(detail.attempts) > 1 else []
     # What has ended has no now: its mean step is that of all its time.
     pace = pace_of(reader, name) if detail.row.state == "running" else Pace()
-    worst = worst_of(found)
+    worst = worst_of(detail.row, found)
     late = None
     if worst is not None and len(worst.ranks) == 1:
         place = detail.last_step, detail.last_step_ns
@@ -59,10 +59,15 @@ def job_page(reader: Reader, name: str) -> answers.Job:
     )
 
 
-def worst_of(found: list[FindingRow]) -> FindingRow | None:
-    """Of those that are open."""
-    opened = [finding for finding in found if finding.state == "open"]
+def worst_of(row: JobRow, found: list[FindingRow]) -> FindingRow | None:
+    """Of those that are open, or were when the job ended: that closes them and mends nothing."""
+    opened = [one for one in found if one.state == "open" or is_last(row, one.closed_ns)]
     return max(opened, key=lambda finding: finding.gain_high_ratio, default=None)
+
+
+def is_last(row: JobRow, closed_ns: int) -> bool:
+    """Whether a finding that was closed then had lasted to the end of the job."""
+    return row.state != "running" and closed_ns >= (row.ended_ns or row.updated_ns)
 
 
 def headline(

@@ -25,3 +25,8 @@ test("device time without a launch is not counted as joined", () => {
   assert.equal(joined([{ ...kernel, frames: ["gemm"] }]), 0);
   assert.equal(joined([]), 0);
 });
+
+test("pilotlight's own thread is no part of the job", () => {
+  const rows = [{ frames: ["_serve (probe/errands.py)", "_listen (probe/errands.py)"], state: "waiting", total_ns: 900 }, { frames: ["main (train.py)"], state: "running", total_ns: 100 }];
+  assert.deepEqual(stackTree(rows).names, ["all", "main (train.py)"]);
+});

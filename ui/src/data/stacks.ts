@@ -8,6 +8,8 @@ export const PALETTE = ["unknown", "host", "waiting", "overhead", "disk", "compu
 export const PALETTE_WORDS: Record<string, string> = { host: "running on the CPU", waiting: "waiting", overhead: "waiting for the GIL", disk: "waiting for a disk", compute: "kernels on the GPU", communication: "communication kernels", copy: "copies" };
 export const NOT_KNOWN = "(launch not known)";
 
+// The thread of pilotlight itself that waits for orders: in every process all the time, and nobody's code.
+const isOwn = (stack: StackTime): boolean => /\(probe\/errands\.py\)$/.test(stack.frames[0] ?? "");
 const isDevice = (stack: StackTime): boolean => !HOST.includes(stack.state);
 
 function kindOf(stack: StackTime): number {
@@ -30,6 +32,7 @@ export function stackTree(stacks: StackTime[]): Tree {
   const children: Map<number, number>[] = [new Map()];
   const onDevice = new Set<number>();
   for (const stack of stacks) {
+    if (isOwn(stack)) continue;
     let node = 0;
     const state = kindOf(stack), device = isDevice(stack);
     stack.frames.forEach((frame, depth) => {

@@ -48,3 +48,8 @@ test("a kernel in an anonymous namespace has a name, and the functor that tells 
   assert.equal(shortName("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> > >(at::TensorIteratorBase&)"), "elementwise_kernel<MulFunctor>");
   assert.equal(shortName("void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>(int)"), "unrolled_elementwise_kernel<direct_copy_kernel_cuda>");
 });
+
+test("names of Python are whole: what stands in brackets is no template", () => {
+  for (const name of ["record.<locals>.wrap.<locals>.wrapper (errors/__init__.py)", "_call_with_frames_removed (<frozen importlib._bootstrap>)", "Optimizer.profile_hook_step.<locals>.wrapper (torch/optim/optimizer.py)", "<module> (bin/torchrun)"]) assert.equal(shortName(name), name);
+  assert.equal(shortName("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, std::array<char*, 3ul>>(int)"), "vectorized_elementwise_kernel<AddFunctor>");
+});

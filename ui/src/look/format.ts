@@ -82,8 +82,12 @@ function argumentsOf(text: string): number {
   return -1;
 }
 
+// Python's own: "record.<locals>.wrap (errors/__init__.py)", "_find (<frozen importlib._bootstrap>)". Nothing in it is a template.
+const PYTHON = /\.<locals>\.|\.py\)$|\(<frozen [^>]*>\)$|^<\w+>/;
+
 // A C++ kernel name without what says nothing about it: return type, arguments, deep templates.
 export function shortName(name: string): string {
+  if (PYTHON.test(name)) return name;
   let text = (name.startsWith("void ") ? name.slice(5) : name).replaceAll("(anonymous namespace)::", "");
   const call = argumentsOf(text);
   if (call > 0 && (text.includes("::") || /\w\(.*\)$/.test(text))) text = text.slice(0, call);

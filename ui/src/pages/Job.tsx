@@ -148,12 +148,15 @@ const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] 
   ];
 };
 
+// With the end of a job its findings close, which mends nothing: those that it ended with are what its next run meets.
+const isStanding = ({ row }: Job, finding: FindingRow): boolean => finding.state === "open" || (row.state !== "running" && finding.closed_ns >= (row.ended_ns || row.updated_ns));
+
 function Findings({ job }: { job: Job }) {
-  const open = job.findings.filter((finding) => finding.state === "open").sort((a, b) => b.gain_high_ratio - a.gain_high_ratio);
-  const closed = job.findings.filter((finding) => finding.state !== "open");
+  const open = job.findings.filter((finding) => isStanding(job, finding)).sort((a, b) => b.gain_high_ratio - a.gain_high_ratio);
+  const closed = job.findings.filter((finding) => !isStanding(job, finding)), isOver = job.row.state !== "running";
   const card = (finding: FindingRow, i: number) => <FindingCard number={i + 1} show={shown(job, finding)} finding={{ ...finding, rank: finding.ranks.length === 1 ? finding.ranks[0]! : null, place: [finding.place, finding.ranks.length > 1 ? plural(finding.ranks.length, "rank") : ""].filter(Boolean).join(", "), evidence: finding.evidence, places: [] }} />;
   return <>
-    <h2>{open.length ? plural(open.length, "finding") : "Nothing is found to be wrong"}</h2>
+    <h2>{open.length ? `${plural(open.length, "finding")}${isOver ? " when it ended" : ""}` : "Nothing is found to be wrong"}</h2>
     {open.length === 0 && <p class="empty">Findings open by themselves when a rule sees something worth 0.5 % of the step or more.</p>}
     <ol class="findings">{open.map(card)}</ol>
     {closed.length > 0 && <Fold name="closed" summary={`${plural(closed.length, "finding")} closed`}><ol class="findings">{closed.map(card)}</ol></Fold>}

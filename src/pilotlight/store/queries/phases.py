@@ -28,14 +28,17 @@ def phases(reader: Reader, job: str, span: Span, points: int = 600) -> Phases:
     width_ns = PERIODS_NS[period]
     bounds = {"job": job, "from_ns": span.from_ns // width_ns * width_ns, "to_ns": span.to_ns}
     told = reader.select(
-        f"SELECT w.time_ns, any(n.text), sum(w.total_ns) FROM {table} AS w "
+        # On the collector's clock a window begins some microseconds beside the round time.
+        "SELECT intDiv(w.time_ns + intDiv({width_ns:Int64}, 2), {width_ns:Int64}) "
+        f"* {{width_ns:Int64}} AS window_ns, any(n.text), sum(w.total_ns) FROM {table} AS w "
         "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
         "AND kind = 1 GROUP BY id) AS n ON n.id = w.name "
         "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
         "AND w.state = {state:UInt8} "
         "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64} "
-        "GROUP BY w.time_ns, w.name",
+        "GROUP BY window_ns, w.name",
         **bounds,
+        width_ns=width_ns,
         kind=RANGE,
         state=int(SpanKind.PHASE),
     )

@@ -39,7 +39,7 @@ export function JobFlame({ job, range }: Part) {
   const whole = laid?.total[0] ?? 0, known = device ? joined(device) : 0;
   return (
     <section aria-label="flame graph">
-      <div class="tools"><h2>Stacks{rank === "" ? " of all ranks" : ` of rank ${rank}`}</h2>
+      <div class="tools"><h2>Stacks{rank === "" ? " of all processes" : ` of rank ${rank}`}</h2>
         <Choose label="time of" value={weight} onChange={setWeight}><option value="both">CPU and GPU</option><option value="host">CPU</option><option value="device">GPU</option></Choose>
         <Choose label="rank" value={rank} onChange={(value) => change({ rank: value })}><option value="">all</option>{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</Choose>
         <Choose label="compared with" value={against} onChange={(value) => change({ against: value })}><option value="">nothing</option>{(query["from"] || isEarlier) && <option value={EARLIER}>the time before it</option>}{job.ranks.slice(0, 2000).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</Choose>

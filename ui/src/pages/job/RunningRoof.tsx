@@ -33,6 +33,7 @@ export function RunningRoof({ job, range, news }: Part) {
   const points = useMemo(() => unlike(found?.points ?? []), [found]);
   if (failure) return <Failed failure={failure} again={again} />;
   if (!found) return <Waiting height={420} />;
+  if (!found.points.length && !found.kernels.length && !job.ranks.some((rank) => rank.gpu_name)) return <Empty title="No GPU was seen in this job" command="pilotlight doctor">A roofline tells how near kernels come to what their GPU can do. Where the job does use one, the doctor says what is missing.</Empty>;
   const told = points.find((point) => String(point.rank) === chosen) ?? points[0] ?? null;
   const idle = points.filter((point) => point.flops <= 0).length;
   const choose = (point: number) => setChosen(String(points[point]?.rank ?? ""));
