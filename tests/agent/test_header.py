@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pilotlight.agent.counters.source import Counter
+from pilotlight.agent.device_shipment import DeviceShipment
 from pilotlight.agent.header import _gpu, known_facts
 from pilotlight.agent.shipment import JobShipment
 
@@ -46,7 +48,28 @@ def test_a_rank_has_a_gpu_where_its_node_has_one_for_it(
     local_rank: int | None, gpus: list[str], expected: int
 ) -> None:
     one = SimpleNamespace(process=SimpleNamespace(identity={"local_rank": local_rank}))
-    assert _gpu(one, gpus) == expected  # type: ignore[arg-type]
+    assert _gpu(one, gpus, None) == expected  # type: ignore[arg-type]
+
+
+def test_the_driver_knows_better_who_has_which_gpu() -> None:
+    """Two jobs of one node: the second has GPUs 4 to 7, and a rank 0 of its own."""
+    devices = DeviceShipment()
+    listed = [("gpu0", 100, 4e9), ("gpu4", 200, 5e9), ("gpu0", 200, 1e6), ("gpu5", 999, 1e9)]
+    windows = [
+        (Counter(gpu, f"memory_of_pid_{pid}", "B"), 0, 1, size, size, size)
+        for gpu, pid, size in listed
+    ]
+    devices.add(windows, [], {})
+    held = devices.held_by([100, 200, 300])
+    ranks = {pid: SimpleNamespace(pid=pid, identity={"local_rank": 0}) for pid in (100, 200, 300)}
+    found = {
+        pid: _gpu(SimpleNamespace(process=rank), ["H100"] * 8, held)  # type: ignore[arg-type]
+        for pid, rank in ranks.items()
+    }
+    assert found == {100: 0, 200: 4, 300: -1}
+    assert devices.held_by([1, 2]) is None, "pids of another namespace say nothing"
+    devices.add([(Counter("gpu4", "processes", ""), 0, 1, 0.0, 0.0, 0.0)], [], {})
+    assert devices.held_by([100, 200]) == {100: 0, 200: 0, 999: 5}, "200 has left gpu4"
 
 
 def test_a_launcher_that_outlives_its_ranks_does_not_tell_of_them() -> None:

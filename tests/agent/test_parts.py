@@ -4,9 +4,14 @@ from array import array
 
 from pilotlight.agent.parts import StepParts
 from pilotlight.agent.tables import Tables
+from pilotlight.recording.schema import CollectiveFlag, SpanKind
 from pilotlight.ship.definitions import Definitions
+from pilotlight.ship.wire import PARTS, RECKONED, WAIT_KNOWN
 
 SECOND = 1_000_000_000
+MS = 1_000_000
+BACKWARD, REDUCTION, GROUP = 1, 2, 3
+COMPUTE, COMMUNICATION = 3 + PARTS.index("compute_ns"), 3 + PARTS.index("communication_ns")
 
 
 def steps(count: int) -> Tables:
@@ -34,3 +39,114 @@ def test_the_last_steps_of_a_process_that_ended_go_with_the_next_batch() -> None
     parts.close()
     assert taken(parts, 5 * SECOND) == [3, 4]
     assert taken(parts, 5 * SECOND) == []
+
+
+def _table(count: int, columns: dict[str, tuple[str, list[int]]]) -> tuple[int, dict[str, bytes]]:
+    return count, {name: array(kind, told).tobytes() for name, (kind, told) in columns.items()}
+
+
+def reducing(waits_ms: list[int], every: int, known: Definitions, size: int = 400) -> Tables:
+    """Steps of 100 ms, of which a rank computes what it does not wait; its backward ends with the
+    wait, which is told of every n-th."""
+    known._names.update({BACKWARD: "backward", REDUCTION: "ddp.all_reduce", GROUP: "0"})
+    count = len(waits_ms)
+    told = [step for step in range(count) if step % every == 0]
+    starts = [step * 100 * MS for step in range(count)]
+    waits = [waits_ms[step] * MS for step in told]
+    length = [100 * MS - waits_ms[step] * MS * (step % every == 0) for step in range(count)]
+    return {
+        "steps": _table(
+            count,
+            {
+                "step": ("q", list(range(count))),
+                "start_ns": ("q", starts),
+                "duration_ns": ("q", [100 * MS] * count),
+            },
+        ),
+        "spans": _table(
+            count,
+            {
+                "kind": ("B", [int(SpanKind.PHASE)] * count),
+                "name": ("I", [BACKWARD] * count),
+                "start_ns": ("q", starts),
+                "duration_ns": ("q", length),
+            },
+        ),
+        "collectives": _table(
+            len(told),
+            {
+                "flags": ("B", [int(CollectiveFlag.WAIT_KNOWN)] * len(told)),
+                "name": ("I", [REDUCTION] * len(told)),
+                "group": ("I", [GROUP] * len(told)),
+                "bytes": ("q", [size] * len(told)),
+                "sequence": ("Q", told),
+                "start_ns": ("q", [starts[n] + 100 * MS - w for n, w in zip(told, waits)]),
+                "duration_ns": ("q", [wait - 1 for wait in waits]),
+                "wait_ns": ("q", waits),
+            },
+        ),
+    }
+
+
+def test_waiting_that_is_not_told_is_reckoned_from_what_is_and_no_compute() -> None:
+    known = Definitions()
+    parts = StepParts(known)
+    parts.add(reducing([40] * 64, 8, known))
+    rows = parts.take(100 * SECOND)
+    assert len(rows) == 64 and parts.is_reckoned
+    for row in rows:
+        assert abs(row[COMMUNICATION] - 40 * MS) < MS and abs(row[COMPUTE] - 60 * MS) < MS
+    assert [bool(row[-1] & WAIT_KNOWN) for row in rows[:9]] == [True, *[False] * 7, True]
+    assert [bool(row[-1] & RECKONED) for row in rows[:9]] == [False, *[True] * 7, False]
+
+
+def test_what_is_reckoned_goes_with_the_length_of_a_step() -> None:
+    known = Definitions()
+    parts = StepParts(known)
+    tables = reducing([40] * 64, 8, known)
+    length = array("q", tables["spans"][1]["duration_ns"])
+    length[60] = 20 * MS
+    tables["spans"][1]["duration_ns"] = length.tobytes()
+    parts.add(tables)
+    row = parts.take(100 * SECOND)[60]
+    assert abs(row[COMMUNICATION] - 8 * MS) < MS and abs(row[COMPUTE] - 12 * MS) < MS
+
+
+def test_where_all_is_told_nothing_is_reckoned() -> None:
+    known = Definitions()
+    parts = StepParts(known)
+    parts.add(reducing([5, 60] * 16, 1, known))
+    rows = parts.take(100 * SECOND)
+    assert not parts.is_reckoned and not any(row[-1] & RECKONED for row in rows)
+    assert abs(rows[1][COMMUNICATION] - 60 * MS) < MS
+
+
+def test_gradients_that_most_steps_do_not_reduce_are_not_reckoned_for_them() -> None:
+    """The sequence counts reductions: one in four steps, of which every second is told."""
+    known = Definitions()
+    parts = StepParts(known)
+    tables = reducing([40] * 64, 8, known)
+    columns = tables["collectives"][1]
+    columns["sequence"] = array("Q", range(0, 16, 2)).tobytes()
+    parts.add(tables)
+    rows = parts.take(100 * SECOND)
+    reckoned = sum(row[COMMUNICATION] for row in rows if row[-1] & RECKONED)
+    assert abs(reckoned - 8 * 40 * MS) < 40 * MS
+
+
+def test_one_long_wait_is_not_reckoned_for_the_steps_around_it() -> None:
+    known = Definitions()
+    parts = StepParts(known)
+    tables = reducing([10] * 64, 8, known)
+    # In the last step that is told another rank wrote a checkpoint for 5 s.
+    wait = array("q", tables["collectives"][1]["wait_ns"])
+    length = array("q", tables["steps"][1]["duration_ns"])
+    wait[-1], length[56] = 5 * SECOND, 5 * SECOND
+    start = array("q", [step * 100 * MS + (5 * SECOND if step > 56 else 0) for step in range(64)])
+    tables["collectives"][1]["wait_ns"] = wait.tobytes()
+    columns = tables["steps"][1]
+    columns["duration_ns"], columns["start_ns"] = length.tobytes(), start.tobytes()
+    tables["spans"][1]["start_ns"] = start.tobytes()
+    parts.add(tables)
+    rows = parts.take(100 * SECOND)
+    assert abs(rows[60][COMMUNICATION] - 10 * MS) < MS

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pilotlight.agent.counters.rows import WindowRow
 from pilotlight.agent.counters.source import Event
 from pilotlight.agent.header import Described
 from pilotlight.recording.schema import WINDOW_NS
 from pilotlight.ship.envelope import Value
+from pilotlight.ship.wire import gpu_number
 
 _MOST_COUNTERS = 20_000
 _MOST_EVENTS = 1000
@@ -23,6 +24,7 @@ _UNITS = {
     "B": ("_bytes", 1.0),
     "B/s": ("_bytes_per_s", 1.0),
 }
+_MEMORY_OF = "memory_of_pid_"
 _THROTTLES = ("held_by_temperature", "held_by_board", "held_by_reliability")
 
 
@@ -31,6 +33,7 @@ class DeviceShipment:
         self._windows: list[WindowRow] = []
         self._events: list[tuple[int, Event]] = []
         self._models: Mapping[str, str] = {}
+        self._memory_of: dict[int, dict[int, float]] = {}  # by GPU and process
 
     @property
     def gpus(self) -> list[str]:
@@ -47,6 +50,28 @@ class DeviceShipment:
         self._windows = [*self._windows, *windows][-_MOST_COUNTERS:]
         self._events = [*self._events, *events][-_MOST_EVENTS:]
         self._models = models
+        self._see_processes(windows)
+
+    def held_by(self, pids: Collection[int]) -> Mapping[int, int] | None:
+        """By process the GPU that it has most memory of. None where the driver knows none of these:
+        it tells of no processes, or numbers them in another namespace."""
+        most: dict[int, tuple[float, int]] = {}
+        for gpu, processes in self._memory_of.items():
+            for pid, size in processes.items():
+                most[pid] = max(most.get(pid, (-1.0, -1)), (size, gpu))
+        if not most.keys() & set(pids):
+            return None
+        return {pid: gpu for pid, (_, gpu) in most.items()}
+
+    def _see_processes(self, windows: Sequence[WindowRow]) -> None:
+        listed: dict[int, dict[int, float]] = {}
+        for counter, _, _, mean, _, _ in windows:
+            gpu, pid = gpu_number(counter.device), counter.name.removeprefix(_MEMORY_OF)
+            if counter.name == "processes" and gpu >= 0:
+                listed.setdefault(gpu, {})
+            elif pid != counter.name and pid.isdigit() and gpu >= 0:
+                listed.setdefault(gpu, {})[int(pid)] = mean
+        self._memory_of.update(listed)
 
     def take_rows(
         self,
@@ -102,9 +127,3 @@ class DeviceShipment:
         ]
         self._events = []
         return events
-
-
-def gpu_number(device: str) -> int:
-    """-1 for what is no GPU."""
-    rest = device.removeprefix("gpu")
-    return int(rest) if rest != device and rest.isdigit() and len(rest) < 6 else -1

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pilotlight.agent.shipment import JobShipment, ProcessShipment
+from pilotlight.ship.wire import PARTLY_RECKONED
 
 _IDENTITY = ("python", "version", "container", "role", "launcher")
 _MOST_FACTS = 100
@@ -15,19 +16,26 @@ Described = dict[str, object]
 
 
 def add_places(
-    places: list[Described], shipment: JobShipment, gpus: Sequence[str], to_realtime_ns: int
+    places: list[Described],
+    shipment: JobShipment,
+    gpus: Sequence[str],
+    held: Mapping[int, int] | None,
+    to_realtime_ns: int,
 ) -> dict[int, int]:
-    """A place for each process; returns by index which."""
+    """A place for each process; returns by index which. `held`: DeviceShipment.held_by."""
     chosen = {}
     for index, one in shipment.processes.items():
         chosen[index] = len(places)
         place = _place(shipment.job.name, one, shipment.has_ranks, to_realtime_ns)
-        places.append({**place, "gpu": _gpu(one, gpus)})
+        places.append({**place, "gpu": _gpu(one, gpus, held)})
     return chosen
 
 
-def _gpu(one: ProcessShipment, gpus: Sequence[str]) -> int:
-    """By custom the n-th rank of a node has its n-th GPU; -1: there is none."""
+def _gpu(one: ProcessShipment, gpus: Sequence[str], held: Mapping[int, int] | None) -> int:
+    """-1: there is none. Where the driver does not tell: by custom the n-th rank of a node has its
+    n-th GPU."""
+    if held is not None:
+        return held.get(one.process.pid, -1)
     local_rank = one.process.identity.get("local_rank")
     return local_rank if isinstance(local_rank, int) and 0 <= local_rank < len(gpus) else -1
 
@@ -80,7 +88,10 @@ def job_facts(
         "launcher": str(identity.get("launcher") or "")[:200],
         "world_size": _number(identity.get("world_size")),
         "command": " ".join(job.recorder.manifest.command)[:4000],
-        "facts": known_facts(identity, gpus),
+        "facts": {
+            **known_facts(identity, gpus),
+            **({"communication": PARTLY_RECKONED} if shipment.is_reckoned else {}),
+        },
     }
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from pilotlight import _drain
+from pilotlight.agent.reductions import REDUCTION, Reductions, Step, Told
 from pilotlight.agent.tables import Columns, Tables, numbers
 from pilotlight.recording.schema import ActivityKind, CollectiveFlag, SpanKind
 from pilotlight.ship.definitions import Definitions
-from pilotlight.ship.wire import PARTS, WAIT_KNOWN
+from pilotlight.ship.wire import PARTS, RECKONED, WAIT_KNOWN
 
 _PART = {part.removesuffix("_ns"): index for index, part in enumerate(PARTS)}
 _PHASE, _NOTHING = 254, 255
@@ -53,6 +55,8 @@ class StepParts:
         self._duration = array("q")
         self._kind = bytearray()
         self._waits: list[tuple[int, int]] = []
+        self._reductions = Reductions()
+        self.is_reckoned = False
         self._steps: list[tuple[int, int, int]] = []
         self._is_communication: dict[int, bool] = {}
         self._has_device = False
@@ -88,6 +92,7 @@ class StepParts:
         if self._is_closed:
             until_ns = _ALL_NS
         ready = [step for step in self._steps if step[1] + step[2] <= until_ns - _SETTLE_NS]
+        ready.sort(key=lambda step: step[1])
         if not ready:
             self._drop_before(until_ns)
             return []
@@ -96,6 +101,12 @@ class StepParts:
         order = _WITH_DEVICE if self._has_device else _WITHOUT_DEVICE
         rows = []
         ends = [end for end, _ in self._waits]
+        untold = self._reductions.untold_ratios(
+            [
+                Step(*step, _busy_ns(sums[index * width : (index + 1) * width], order))
+                for index, step in enumerate(ready)
+            ]
+        )
         for index, (step, start_ns, duration_ns) in enumerate(ready):
             parts = [0] * len(PARTS)
             for place, name in enumerate(order):
@@ -109,10 +120,22 @@ class StepParts:
             # Of fast steps not every collective is told: none told is not none waited for.
             if first == last:
                 known &= ~WAIT_KNOWN
+            if known and not self._has_device:
+                known |= self._reckon(parts, untold[index])
             rows.append([step, start_ns, duration_ns, *parts, wait_ns, known])
             self._last_end_ns = max(self._last_end_ns, start_ns + duration_ns)
         self._drop_before(until_ns)
         return rows
+
+    def _reckon(self, parts: list[int], untold_ratio: float) -> int:
+        """What a step waited in its backward without being told is no compute."""
+        moved_ns = int(untold_ratio * parts[_PART["compute"]])
+        if moved_ns <= 0:
+            return 0
+        parts[_PART["compute"]] -= moved_ns
+        parts[_PART["communication"]] += moved_ns
+        self.is_reckoned = True
+        return RECKONED
 
     def _sums(self, ready: list[tuple[int, int, int]]) -> tuple[array[int], int]:
         order = _WITH_DEVICE if self._has_device else _WITHOUT_DEVICE
@@ -181,14 +204,21 @@ class StepParts:
             numbers("i64", columns["start_ns"]),
             numbers("i64", columns["duration_ns"]),
             numbers("i64", columns["wait_ns"]),
+            numbers("u32", columns["name"]),
+            numbers("u32", columns["group"]),
+            numbers("i64", columns["bytes"]),
+            numbers("u64", columns["sequence"]),
             strict=True,
         )
-        for flags, start_ns, duration_ns, wait_ns in rows:
+        for flags, start_ns, duration_ns, wait_ns, name, group, size, sequence in rows:
             self._interval(_PART["communication"], start_ns, duration_ns)
             self._known |= 1 << _PART["communication"]
             if flags & CollectiveFlag.WAIT_KNOWN:
                 self._known |= WAIT_KNOWN
                 self._waits.append((start_ns + duration_ns, wait_ns))
+            if self._definitions.name(name) == REDUCTION:
+                told = Told(start_ns + duration_ns, sequence, wait_ns)
+                self._reductions.add(group, size, told)
         self._waits.sort()
 
     def _interval(self, part: int, start_ns: int, duration_ns: int) -> None:
@@ -215,3 +245,7 @@ class StepParts:
 
 
 _SPAN_KINDS = frozenset(int(kind) for kind in SpanKind)
+
+
+def _busy_ns(sums: Sequence[int], order: Sequence[str]) -> int:
+    return sums[order.index("compute")] + sums[order.index("communication")]

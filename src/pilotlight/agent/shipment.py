@@ -181,6 +181,7 @@ class JobShipment:
     waiting: list[Tables] = field(default_factory=list)
     waiting_bytes: int = 0
     has_ranks: bool = False
+    is_reckoned: bool = False
 
     def add(self, taken: Sequence[tuple[Process, Taken]]) -> None:
         for process, handed in taken:
@@ -212,6 +213,7 @@ class JobShipment:
                 one.last_step = max(one.last_step, row[0])
                 one.last_step_ns = max(one.last_step_ns, row[1] + row[2])
                 made.steps.append([index, row[0], row[1] + to_realtime_ns, *row[2:]])
+            self.is_reckoned = self.is_reckoned or one.parts.is_reckoned
             self._take_traffic(made, index, one, to_realtime_ns)
             launched = one.launched.take(until_ns, one.definitions, MOST_NAMES)
             for time_ns, kind, text, sums in launched:

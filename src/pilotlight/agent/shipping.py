@@ -154,10 +154,13 @@ class Shipping:
         losses: list[dict[str, object]] = []
         tables: dict[str, list[list[Value]]] = {}
         texts: dict[int, tuple[int, str]] = {}
+        shipments = self._shipments.values()
+        pids = [one.process.pid for each in shipments for one in each.processes.values()]
+        held = self.devices.held_by(pids)
         for job, is_over in jobs:
             shipment = self._shipments.setdefault(job.name, JobShipment(job))
             made = shipment.take(_ALL_NS if is_over else now_ns, to_realtime_ns)
-            chosen = add_places(places, shipment, self.devices.gpus, to_realtime_ns)
+            chosen = add_places(places, shipment, self.devices.gpus, held, to_realtime_ns)
             for index, place in chosen.items():
                 process = shipment.processes[index]
                 if self._tells_cost or process.is_cost_news:

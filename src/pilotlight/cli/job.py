@@ -8,6 +8,8 @@ from typing import Any
 
 from pilotlight.asking import Asking, add_arguments
 from pilotlight.cli.cluster_table import ago, length, percent
+from pilotlight.cli.ranks import RECKONED
+from pilotlight.ship.wire import PARTLY_RECKONED
 
 
 class Job:
@@ -44,7 +46,9 @@ def lines(
         f"started {ago(row['started_ns'])} ago",
         f"  {row['command']}",
     ]
-    told = ", ".join(f"{name} {value}" for name, value in data["facts"].items())
+    told = ", ".join(
+        f"{name} {value}" for name, value in data["facts"].items() if value != PARTLY_RECKONED
+    )
     said += [f"  with {told}"] if told else []
     if row["steps"]:
         quantiles = "  ".join(f"{key} {length(ns)}" for key, ns in data["quantiles_ns"].items())
@@ -56,12 +60,16 @@ def lines(
     hours = {"compute": waste["busy_hours"], **waste["wasted_hours"]}
     hours["not known"] = waste["unknown_hours"]
     hours["outside of steps"] = waste["outside_hours"]
+    is_reckoned = data["facts"].get("communication") == PARTLY_RECKONED
     for what, spent in hours.items():
         if spent > 0.0005 * max(waste["gpu_hours"], 1e-9):
-            share = percent(spent / waste["gpu_hours"])
+            about = "~" if is_reckoned and what in RECKONED else ""
+            share = about + percent(spent / waste["gpu_hours"])
             said.append(
                 f"    {what:<18}{spent:>10.2f} h {share:>7}{_money(spent, price, currency)}"
             )
+    if is_reckoned:
+        said.append("    ~ of fast steps not every wait is told; the rest is reckoned from those")
     for attempt in data["attempts"] if len(data["attempts"]) > 1 else ():
         said.append(
             f"  attempt {attempt['attempt']}: {attempt['state']}, {attempt['ranks']} ranks, "

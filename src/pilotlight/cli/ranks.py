@@ -39,7 +39,7 @@ class Ranks:
                     row["steps"],
                     length(row["step_ns"]),
                     length(row["slowest_ns"]),
-                    shares(row["parts_ns"], row["step_ns"] * row["steps"]),
+                    shares(row["parts_ns"], row["step_ns"] * row["steps"], row["is_reckoned"]),
                     row["records_dropped"] or "",
                     ago(row["updated_ns"]),
                 )
@@ -48,7 +48,14 @@ class Ranks:
         )
 
 
-def shares(parts_ns: dict[str, int], total_ns: int) -> str:
-    """The parts of the step time, most first."""
-    ranked = sorted(parts_ns.items(), key=lambda part: -part[1])
-    return " ".join(f"{name} {percent(ns / total_ns)}" for name, ns in ranked[:3] if total_ns)
+RECKONED = ("compute", "communication")
+"""What waiting that was not told, but reckoned from other steps, was moved between."""
+
+
+def shares(parts_ns: dict[str, int], total_ns: int, is_reckoned: bool) -> str:
+    """The parts of the step time, most first; `~` before those that are partly reckoned."""
+    about = {name: "~" if is_reckoned and name in RECKONED else "" for name in parts_ns}
+    ranked = sorted(parts_ns.items(), key=lambda part: -part[1])[:3]
+    return " ".join(
+        f"{name} {about[name]}{percent(ns / total_ns)}" for name, ns in ranked if total_ns
+    )

@@ -38,7 +38,7 @@ class Steps:
                     row["rank"],
                     row["step"],
                     length(row["duration_ns"]),
-                    shares(row["parts_ns"], row["duration_ns"]),
+                    shares(row["parts_ns"], row["duration_ns"], row["is_reckoned"]),
                     ago(row["start_ns"]),
                 )
                 for row in rows

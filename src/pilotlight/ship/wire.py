@@ -40,6 +40,13 @@ what nothing hides; `wait_ns` is the part of it before the last rank came."""
 WAIT_KNOWN = 1 << 15
 """In `known`, whose bit n says that the n-th of the parts was measured (0 may be a time)."""
 
+RECKONED = 1 << 14
+"""In `known`: some of the communication was not told but reckoned from other steps, and is no part
+of the compute."""
+
+PARTLY_RECKONED = "partly reckoned"
+"""The job's fact `communication` where steps are so."""
+
 NAME, STACK = 1, 2
 """names.kind; the text of a stack has a line a frame, the outermost first."""
 
@@ -92,3 +99,9 @@ OPTIONAL: Mapping[str, frozenset[str]] = MappingProxyType(
     {"steps": frozenset({*PARTS, "wait_ns", "known"}), "collectives": frozenset({"size"})}
 )
 """Columns that an older agent does not send; they are 0 then."""
+
+
+def gpu_number(device: str) -> int:
+    """-1 for what is no GPU."""
+    rest = device.removeprefix("gpu")
+    return int(rest) if rest != device and rest.isdigit() and len(rest) < 6 else -1

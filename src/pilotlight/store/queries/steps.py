@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from pilotlight.ship.wire import PARTLY_RECKONED, RECKONED
 from pilotlight.store.queries.reader import Reader, Span, bounded, grid, sums_period
 from pilotlight.store.schema import PARTS
 
@@ -15,7 +16,8 @@ _PART_NAMES = tuple(part.removesuffix("_ns") for part in PARTS)
 
 
 class RankRow(Struct, frozen=True):
-    """One rank of the newest attempt; `step` is the last that it finished."""
+    """One rank of the newest attempt; `step` is the last that it finished. `is_reckoned`: what some
+    of its steps waited for others was not told but reckoned from other steps."""
 
     rank: int
     node: str
@@ -32,15 +34,19 @@ class RankRow(Struct, frozen=True):
     slowest_ns: int
     parts_ns: dict[str, int]
     records_dropped: int
+    is_reckoned: bool = False
 
 
 @dataclass(frozen=True)
 class StepRow:
+    """`is_reckoned`: what it waited for others was not told but reckoned from other steps."""
+
     rank: int
     step: int
     start_ns: int
     duration_ns: int
     parts_ns: dict[str, int]
+    is_reckoned: bool
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,16 @@ def ranks(reader: Reader, job: str, span: Span, attempt: int | None = None) -> l
             to_ns=span.to_ns,
         )
     )
+    reckoned_of = reader.beside(
+        lambda: reader.select(
+            "SELECT max(JSONExtractString(facts, 'communication') = {said:String}) FROM jobs FINAL "
+            "WHERE tenant = {tenant:String} AND job = {job:String} "
+            "AND ({attempt:Int32} < 0 OR attempt = {attempt:Int32})",
+            job=job,
+            attempt=-1 if attempt is None else attempt,
+            said=PARTLY_RECKONED,
+        )
+    )
     newest = (
         "(SELECT max(attempt) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String})"
     )
@@ -105,6 +121,7 @@ def ranks(reader: Reader, job: str, span: Span, attempt: int | None = None) -> l
     is_launched = any(row[5] == "rank" for row in found)
     found = [row for row in found if row[5] == "rank" or not is_launched]
     times = {row[0]: row[1:] for row in times_of.result()}
+    is_reckoned = any(row[0] for row in reckoned_of.result())
     nothing = (0,) * (3 + len(PARTS))
     rows = []
     for rank, node, gpu, gpu_name, pid, role, how, started, updated, step, dropped, ended in found:
@@ -126,6 +143,7 @@ def ranks(reader: Reader, job: str, span: Span, attempt: int | None = None) -> l
                 slowest_ns=slowest,
                 parts_ns=_parts(parts),
                 records_dropped=dropped,
+                is_reckoned=is_reckoned,
             )
         )
     return rows
@@ -137,8 +155,8 @@ def recent_steps(
     """Single steps, latest first; the store keeps them for two weeks."""
     parts = ", ".join(PARTS)
     found = reader.select(
-        f"SELECT rank, step, start_ns, duration_ns, {parts} FROM steps "
-        "WHERE tenant = {tenant:String} AND job = {job:String} "
+        f"SELECT rank, step, start_ns, duration_ns, bitAnd(known, {RECKONED}) > 0, {parts} "
+        "FROM steps WHERE tenant = {tenant:String} AND job = {job:String} "
         f"AND {bounded('steps', 'start_ns')} AND ({{rank:Int32}} < 0 OR rank = {{rank:Int32}}) "
         "ORDER BY start_ns DESC LIMIT {limit:UInt32}",
         job=job,
@@ -148,8 +166,15 @@ def recent_steps(
         limit=limit,
     )
     return [
-        StepRow(int(r), int(step), int(start), int(duration), _parts([int(v) for v in rest]))
-        for r, step, start, duration, *rest in found
+        StepRow(
+            rank=int(of_rank),
+            step=int(step),
+            start_ns=int(start_ns),
+            duration_ns=int(duration_ns),
+            parts_ns=_parts([int(value) for value in rest]),
+            is_reckoned=bool(is_reckoned),
+        )
+        for of_rank, step, start_ns, duration_ns, is_reckoned, *rest in found
     ]
 
 
