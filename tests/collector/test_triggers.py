@@ -17,7 +17,7 @@ from pilotlight.collector.captures import CaptureDesk
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Captures, Config, Watch
 from pilotlight.collector.watch.nodes import device_errors, silent_nodes
-from pilotlight.collector.watch.recent import RecentJob, RecentRank
+from pilotlight.collector.watch.recent import NodeEvent, RecentJob, RecentRank
 from pilotlight.errors import UsageError
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, agents_of
 from pilotlight.store.batch import DeviceEvent
@@ -156,7 +156,9 @@ def test_a_finding_that_had_to_wait_for_its_capture_gets_it_later(tmp_path: Path
 
 
 def two_nodes(heard_ns: tuple[int, int]) -> RecentJob:
-    ranks = {rank: RecentRank(f"node{rank}", "a", heard_ns=heard_ns[rank]) for rank in (0, 1)}
+    ranks = {
+        rank: RecentRank(f"node{rank}", "a", heard_ns=heard_ns[rank], gpu=0) for rank in (0, 1)
+    }
     return RecentJob("t", "job", ranks=ranks)
 
 
@@ -168,12 +170,13 @@ def test_a_node_of_which_nothing_comes_is_named_unless_all_are_silent() -> None:
 
 def test_only_errors_of_devices_are_findings_and_each_is_called_what_it_is() -> None:
     job = two_nodes((1, 1))
-    job.events = [
+    happened = [
         ("node1", DeviceEvent(1, "gpu0", "xid", 79, "GPU has fallen off the bus")),
         ("node0", DeviceEvent(1, "gpu0", "back", 0, "the GPU answers again")),
         ("node0", DeviceEvent(1, "mlx5_0", "link", 4, "the port went from 1 to 4")),
         ("node0", DeviceEvent(1, "gpu0", "lost", 0, "the GPU does not answer")),
     ]
+    job.events = [NodeEvent(node, event, is_own=True) for node, event in happened]
     found = device_errors(job)
     assert [(one.cause, one.rank) for one in found] == [("xid", 1), ("lost", 0)]
     assert found[0].evidence == ("XID 79: GPU has fallen off the bus",)

@@ -108,7 +108,8 @@ def _counted(reader: Reader, cut: Cut, counter: str) -> Float64:
     """Counters have a time and no step: the first rank's steps say which time a column is."""
     first_rank = int(
         reader.select(
-            "SELECT min(rank) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String} "
+            "SELECT if(countIf(role = 'rank') > 0, minIf(rank, role = 'rank'), min(rank)) "
+            "FROM ranks WHERE tenant = {tenant:String} AND job = {job:String} "
             "AND attempt = {attempt:Int32} AND role IN ('rank', 'main')",
             job=cut.job,
             attempt=cut.attempt,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pilotlight.collector.watch.recent import RecentJob
+from pilotlight.collector.watch.recent import NodeEvent, RecentJob
 from pilotlight.insights.finding import Finding
-from pilotlight.store.batch import DeviceEvent
+from pilotlight.ship.wire import gpu_number
 
 _SILENT_NS = 45_000_000_000
 _LEAST_RANKS_SILENT = 2
@@ -59,38 +60,39 @@ def _age_s(job: RecentJob, ranks: Sequence[int], now_ns: int) -> float:
 
 
 def device_errors(job: RecentJob) -> list[Finding]:
-    """Of what happened to devices since the last look, what a job may die of."""
+    """Of what happened to devices since the last look, what a job may die of; and, in a quiet word,
+    what happened to a device of a node that another job has."""
     events, job.events = job.events, []
-    return [
-        _device_error(job, node, event)
-        for node, event in events[-_MOST_ERRORS:]
-        if event.name in _ERRORS
-    ]
+    return [_device_error(job, one) for one in events if one.event.name in _ERRORS][-_MOST_ERRORS:]
 
 
-def _device_error(job: RecentJob, node: str, event: DeviceEvent) -> Finding:
-    device = event.device
-    ranks = [
-        rank
-        for rank, one in job.ranks.items()
-        if one.node == node and device == f"gpu{_local(job, rank)}"
-    ]
+def _device_error(job: RecentJob, happened: NodeEvent) -> Finding:
+    node, event = happened.node, happened.event
     title, fix = _ERRORS[event.name]
     name = f"XID {event.value}: " if event.name == "xid" else ""
-    return Finding(
+    said = Finding(
         rule="A24",
         cause=event.name,
-        title=title.format(device=device, node=node, text=event.text or event.value),
-        rank=ranks[0] if len(ranks) == 1 else None,
-        place=f"{node} {device}",
+        title=title.format(device=event.device, node=node, text=event.text or event.value),
+        rank=None,
+        place=f"{node} {event.device}",
         evidence=(f"{name}{event.text}",),
         fix=fix,
         gain_low_ratio=0.0,
         gain_high_ratio=1.0,
         confidence="high",
     )
-
-
-def _local(job: RecentJob, rank: int) -> int:
-    node = job.ranks[rank].node
-    return sorted(r for r, one in job.ranks.items() if one.node == node).index(rank)
+    if not happened.is_own:
+        return replace(
+            said,
+            cause="node_event",
+            evidence=(*said.evidence, "no process of this job is on it"),
+            fix="nothing, unless this job depends on the node as a whole",
+            gain_high_ratio=0.0,
+        )
+    ranks = [
+        rank
+        for rank, one in job.ranks.items()
+        if one.node == node and one.gpu == gpu_number(event.device) >= 0
+    ]
+    return replace(said, rank=ranks[0]) if len(ranks) == 1 else said

@@ -23,7 +23,7 @@ _INFO_RATIO = 0.02
 # A suspect may change while a job hangs, and a slow step is slow on all ranks: still the same.
 _OF_THE_JOB = ("hang", "irregular")
 # Of these a job may have several at once.
-_BY_PLACE = ("slow_link", "regression", "silent", "xid", "lost", "oom_kill")
+_BY_PLACE = ("slow_link", "regression", "silent", "xid", "lost", "oom_kill", "node_event")
 
 Key = tuple[str, str, str, str, int, str]
 """Tenant, job, rule, cause, rank (-1: the job) and place (where there may be several)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -11,13 +12,14 @@ from pilotlight.insights.online import CollectiveSum, Progress, RankWindow
 from pilotlight.insights.online.ranks import MIN_STEPS_APART
 from pilotlight.insights.online.window import COMPUTE, EXPOSED_COMMUNICATION, PHASES
 from pilotlight.recording.columns import Array
-from pilotlight.ship.wire import PARTS, WAIT_KNOWN
+from pilotlight.ship.wire import PARTS, WAIT_KNOWN, gpu_number
 from pilotlight.store.batch import AgentFacts, Batch, Cost, DeviceEvent, Place, corrected
 
 MOST_STEPS = 240
 MOST_TOLD = 60
 MOST_RANKS = 20_000
 _SHORT_STEPS = 20
+_MOST_EVENTS = 64
 
 # The names of the rules for our parts.
 _RULE_PARTS = {
@@ -43,7 +45,9 @@ _OF_A_DEVICE = 1 << PARTS.index("host_ns")
 class RecentRank:
     node: str
     agent: str
+    role: str = "rank"
     device: str = ""
+    gpu: int = -1
     rows: Array = field(default_factory=lambda: np.empty((0, len(_COLUMNS)), np.int64))
     # The latest of which the communication is told, for longer than the others.
     told: Array = field(default_factory=lambda: np.empty((0, len(_COLUMNS)), np.int64))
@@ -89,9 +93,9 @@ class RecentRank:
             if part in _RULE_PARTS and known >> index & 1
         }
         if is_told_now_and_then:
-            parts.pop(EXPOSED_COMMUNICATION, None)
+            communication = parts.pop(EXPOSED_COMMUNICATION, 0)
             if COMPUTE in parts:
-                parts[PHASES] = parts.pop(COMPUTE)
+                parts[PHASES] = parts.pop(COMPUTE) + communication
         elif len(rows) and int(np.bitwise_or.reduce(rows[:, -1])) & WAIT_KNOWN:
             parts["collective_wait"] = rows[:, 3 + len(PARTS)]
         return RankWindow(
@@ -128,6 +132,15 @@ class RecentAgent:
     heard_ns: int
 
 
+@dataclass(frozen=True)
+class NodeEvent:
+    """Something that happened to a device of a node; `is_own`: the job has it."""
+
+    node: str
+    event: DeviceEvent
+    is_own: bool
+
+
 @dataclass
 class RecentJob:
     """The newest attempt of a job; `states` are what its nodes say."""
@@ -143,7 +156,9 @@ class RecentJob:
     heard_ns: int = 0
     told_ns: int = 0  # until when its agents have told: a backlog is no hang
     has_news: bool = False
-    events: list[tuple[str, DeviceEvent]] = field(default_factory=list)
+    # By node the GPUs that its processes have; -1: one of them has none, or nobody knows which.
+    gpus: dict[str, frozenset[int]] = field(default_factory=dict)
+    events: list[NodeEvent] = field(default_factory=list)
 
     @property
     def is_over(self) -> bool:
@@ -211,29 +226,58 @@ def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[s
         job.told_ns = max(job.told_ns, min(told_ns, batch.received_ns))
         touched.add(key)
     owners: dict[int, RecentRank] = {}
+    gpus: dict[tuple[str, str], set[int]] = {}
     for index, place in enumerate(header.places):
         found = jobs.get((batch.tenant, place.job))
-        if found is None or place.attempt != found.attempt or place.rank < 0:
+        if found is None or place.attempt != found.attempt:
+            continue
+        gpus.setdefault((batch.tenant, place.job), set()).add(place.gpu)
+        if place.rank < 0:
             continue
         if place.role not in ("rank", "main") or len(found.ranks) >= MOST_RANKS:
+            continue
+        if place.role == "main" and any(one.role == "rank" for one in found.ranks.values()):
             continue
         owners[index] = _rank(found, place, batch)
     _add_steps(batch, owners)
     _add_counters(batch, owners)
     _add_collectives(batch, owners)
+    for key in touched:
+        _forget_launchers(jobs[key])
+    for key, numbers in gpus.items():
+        jobs[key].gpus[header.node] = frozenset(numbers)
+    here = [job for key, job in jobs.items() if key[0] == batch.tenant and header.node in job.gpus]
     for event in header.events:
-        for key in touched:
-            jobs[key].events.append((header.node, event))
+        _happened(here, header.node, event)
     for key in touched:
         jobs[key].has_news = True
     return touched
 
 
+def _forget_launchers(job: RecentJob) -> None:
+    """Before its ranks came, a launcher was told as the only rank of its job."""
+    if any(one.role == "rank" for one in job.ranks.values()):
+        job.ranks = {rank: one for rank, one in job.ranks.items() if one.role == "rank"}
+
+
+def _happened(here: Sequence[RecentJob], node: str, event: DeviceEvent) -> None:
+    """What happens to a GPU concerns the jobs that have it, or may have it where nobody knows who
+    does; the other jobs of its node hear of it. What is no GPU belongs to all."""
+    number = gpu_number(event.device)
+    having = [job for job in here if number in job.gpus[node]]
+    if not having:
+        having = [job for job in here if number < 0 or job.gpus[node] == {-1}]
+    for job in here:
+        if len(job.events) < _MOST_EVENTS:
+            job.events.append(NodeEvent(node, event, is_own=job in having))
+
+
 def _rank(job: RecentJob, place: Place, batch: Batch) -> RecentRank:
     one = job.ranks.get(place.rank)
-    if one is None:
-        one = job.ranks[place.rank] = RecentRank(batch.header.node, batch.header.agent)
+    if one is None or one.role != place.role:
+        one = job.ranks[place.rank] = RecentRank(batch.header.node, batch.header.agent, place.role)
     one.node, one.agent, one.device = batch.header.node, batch.header.agent, place.gpu_name
+    one.gpu = place.gpu
     one.entered, one.finished = dict(place.entered), dict(place.finished)
     one.operations, one.stack = dict(place.operations), place.stack
     one.ended_ns = place.ended_ns

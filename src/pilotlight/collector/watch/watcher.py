@@ -14,13 +14,13 @@ from pilotlight.collector.captures import CaptureDesk
 from pilotlight.collector.config import Config
 from pilotlight.collector.watch.alerts import Announcer
 from pilotlight.collector.watch.history import regressions_of
+from pilotlight.collector.watch.look import found_in
 from pilotlight.collector.watch.nodes import device_errors, silent_nodes
 from pilotlight.collector.watch.opened import Opened, Register, opened_from
 from pilotlight.collector.watch.recent import RecentAgent, RecentJob, take_in
 from pilotlight.collector.watch.where import Locator
 from pilotlight.errors import StoreError, UsageError
 from pilotlight.insights.finding import Finding
-from pilotlight.insights.online import diagnose_windows
 from pilotlight.store.batch import Batch
 from pilotlight.store.schema import TABLES
 from pilotlight.store.store import Store
@@ -156,6 +156,8 @@ class Watcher:
             self._desk.expire(now_ns)
         for key, job in [(key, job) for key, job in self._jobs.items()]:
             if job.is_over or now_ns - job.heard_ns > _FORGET_NS:
+                # What it died of may have come with its end.
+                self._follow(job, self._register.update(job, device_errors(job), now_ns), now_ns)
                 self._follow(job, self._register.close_all(job, now_ns), now_ns)
                 self._latest.pop(key, None)
                 self._regressions.pop(key, None)
@@ -203,16 +205,9 @@ class Watcher:
         if not job.has_news and not silent:
             # Nothing has changed, and a hang would be news.
             return [*found, *self._latest.get(key, ())]
-        # A node that went silent says nothing of its ranks: they do not hang because of that.
-        short = diagnose_windows(
-            job.short_windows(), None if silent else job.told_ns, told=job.told_windows(True)
-        ).findings
-        long = diagnose_windows(job.windows(), told=job.told_windows(False)).findings
-        by_key = {
-            (one.rule, one.cause, one.rank): self._locator.located(job, one)
-            for one in (*long, *short)
-        }
-        self._latest[key] = (*by_key.values(), *self._regressed(job, now_ns))
+        looked_at = found_in(job, None if silent else job.told_ns)
+        located = [self._locator.located(job, one) for one in looked_at]
+        self._latest[key] = (*located, *self._regressed(job, now_ns))
         return [*found, *self._latest[key]]
 
     def _regressed(self, job: RecentJob, now_ns: int) -> tuple[Finding, ...]:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilotlight.errors import NotFound
-from pilotlight.store.queries.jobs import JobRow, Sums, jobs, row_of, state_of
+from pilotlight.store.queries.jobs import (
+    RANKS_AND_LENGTH,
+    JobRow,
+    Sums,
+    jobs,
+    row_of,
+    state_of,
+)
 from pilotlight.store.queries.reader import HOUR_NS, Reader, Span
 from pilotlight.store.schema import PARTS
 
@@ -112,12 +119,13 @@ SELECT attempt, count, total_ns, first_step, last_step, first_ns, last_ns, {", "
 FROM job_totals FINAL WHERE tenant = {{tenant:String}} AND job = {{job:String}}
 """
 
-_SIZES = """
-SELECT attempt, uniqExact(rank), sum(length) FROM (
-  SELECT attempt, rank, max(if(ended_ns > 0, ended_ns, updated_ns)) - min(started_ns) AS length
+_SIZES = f"""
+SELECT attempt, {RANKS_AND_LENGTH} FROM (
+  SELECT attempt, rank, role,
+    max(if(ended_ns > 0, ended_ns, updated_ns)) - min(started_ns) AS length
   FROM ranks FINAL
-  WHERE tenant = {tenant:String} AND job = {job:String} AND role IN ('rank', 'main')
-  GROUP BY attempt, rank) GROUP BY attempt
+  WHERE tenant = {{tenant:String}} AND job = {{job:String}} AND role IN ('rank', 'main')
+  GROUP BY attempt, rank, role) GROUP BY attempt
 """
 
 _FINDINGS = """

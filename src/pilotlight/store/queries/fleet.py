@@ -167,7 +167,8 @@ def nodes(reader: Reader, span: Span) -> list[NodeRow]:
         row[0]: int(row[1])
         for row in reader.select(
             "SELECT node, uniqExact(job, rank) FROM ranks FINAL WHERE tenant = {tenant:String} "
-            "AND ended_ns = 0 AND updated_ns >= {since_ns:Int64} GROUP BY node",
+            "AND role IN ('rank', 'main') AND ended_ns = 0 AND updated_ns >= {since_ns:Int64} "
+            "GROUP BY node",
             since_ns=reader.now_ns - SILENT_NS,
         )
     }

@@ -70,15 +70,20 @@ SELECT job, sum(t.count), sum(t.total_ns), sum(t.compute_ns) FROM job_totals AS 
 WHERE tenant = {tenant:String} AND {of_jobs} GROUP BY job
 """
 
+# Before its ranks came, a launcher was told as the only rank of its job.
+RANKS_AND_LENGTH = """
+if(countIf(role = 'rank') > 0, countIf(role = 'rank'), count()) AS ranks,
+  if(countIf(role = 'rank') > 0, sumIf(length, role = 'rank'), sum(length)) AS length
+"""
 _SIZES = (
-    """
+    f"""
 SELECT job, max(ranks), sum(length) FROM (
-  SELECT job, attempt, uniqExact(rank) AS ranks, sum(length) AS length FROM (
-    SELECT job, attempt, rank,
+  SELECT job, attempt, {RANKS_AND_LENGTH} FROM (
+    SELECT job, attempt, rank, role,
       max(if(ended_ns > 0, ended_ns, updated_ns)) - min(started_ns) AS length
     FROM ranks FINAL
-    WHERE tenant = {tenant:String} AND {of_jobs} AND role IN ('rank', 'main')
-    GROUP BY job, attempt, rank) GROUP BY job, attempt) GROUP BY job
+    WHERE tenant = {{tenant:String}} AND {{of_jobs}} AND role IN ('rank', 'main')
+    GROUP BY job, attempt, rank, role) GROUP BY job, attempt) GROUP BY job
 """
     + ONE_THREAD
 )

@@ -32,7 +32,8 @@ WHERE tenant = {tenant:String} AND job = {job:String} AND attempt = {attempt:Int
 _WHEN = """
 SELECT min(start_ns), max(start_ns), count() FROM steps WHERE tenant = {tenant:String}
   AND job = {job:String} AND attempt = {attempt:Int32}
-  AND rank = (SELECT min(rank) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String}
+  AND rank = (SELECT if(countIf(role = 'rank') > 0, minIf(rank, role = 'rank'), min(rank))
+    FROM ranks WHERE tenant = {tenant:String} AND job = {job:String}
     AND attempt = {attempt:Int32} AND rank >= 0) AND step >= {first:Int64} AND step < {last:Int64}
 """
 # A block that lies in two parts of a table comes twice; that is no harm to a maximum or a sum.

@@ -1,0 +1,104 @@
+"""What happens to a device reaches the jobs that have it, and the others of its node in a word."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
+from starlette.testclient import TestClient
+from tests.collector.conftest import until
+
+from pilotlight.collector.app import make_app
+from pilotlight.collector.collector import Collector
+from pilotlight.collector.config import Config, Watch
+from pilotlight.collector.watch.nodes import device_errors
+from pilotlight.collector.watch.opened import Register
+from pilotlight.collector.watch.recent import RecentJob, take_in
+from pilotlight.ship.envelope import seal
+from pilotlight.ship.wire import PROTOCOL
+from pilotlight.store.batch import Batch, Clock, decode
+from pilotlight.store.place import parse_place
+
+XID = {"time_ns": 5, "device": "gpu4", "name": "xid", "value": 79, "text": "off the bus"}
+
+
+def body(
+    gpus: dict[str, list[int]],
+    events: list[dict[str, Any]],
+    sequence: int = 1,
+    state: str = "running",
+) -> bytes:
+    """Of one node; the jobs with the GPUs of their ranks."""
+    header = {
+        "protocol": list(PROTOCOL),
+        "agent": "agent",
+        "epoch": 1,
+        "sequence": sequence,
+        "node": "node",
+        "made_ns": time.time_ns(),
+        "places": [
+            {"job": job, "rank": rank, "process": rank, "gpu": gpu}
+            for job, numbers in gpus.items()
+            for rank, gpu in enumerate(numbers)
+        ],
+        "jobs": [{"job": job, "state": state, "started_ns": 1} for job in gpus],
+        "events": events,
+    }
+    return seal(header, {})
+
+
+def batch(gpus: dict[str, list[int]], *events: dict[str, Any]) -> Batch:
+    return decode("default", body(gpus, list(events)), Clock(), time.time_ns())
+
+
+def causes(jobs: dict[tuple[str, str], RecentJob]) -> dict[str, list[tuple[str, int | None]]]:
+    return {
+        name: [(one.cause, one.rank) for one in device_errors(job)]
+        for (_, name), job in jobs.items()
+    }
+
+
+def test_an_xid_is_of_the_jobs_that_have_the_gpu() -> None:
+    jobs: dict[tuple[str, str], RecentJob] = {}
+    both = {"first": [0, 1, 2, 3], "second": [4, 5, 6, 7]}
+    take_in(jobs, batch(both, XID))
+    assert causes(jobs) == {"first": [("node_event", None)], "second": [("xid", 0)]}
+
+
+def test_an_event_that_comes_with_the_last_batch_of_another_job_still_arrives() -> None:
+    jobs: dict[tuple[str, str], RecentJob] = {}
+    take_in(jobs, batch({"first": [0, 1], "second": [4, 5]}))
+    take_in(jobs, batch({"first": [0, 1]}, XID))
+    assert causes(jobs) == {"first": [("node_event", None)], "second": [("xid", 0)]}
+
+
+def test_a_job_whose_gpu_nobody_knows_may_have_it_where_no_other_has() -> None:
+    jobs: dict[tuple[str, str], RecentJob] = {}
+    take_in(jobs, batch({"ranks": [0, 1], "alone": [-1]}, XID))
+    assert causes(jobs) == {"ranks": [("node_event", None)], "alone": [("xid", None)]}
+
+
+def test_what_another_job_has_is_no_alarm_and_no_reason_for_a_capture() -> None:
+    jobs: dict[tuple[str, str], RecentJob] = {}
+    take_in(jobs, batch({"first": [0, 1], "second": [4, 5]}, XID))
+    job = jobs["default", "first"]
+    (opened,) = Register().update(job, device_errors(job), 10)
+    assert (opened.severity, opened.ranks) == ("info", ())
+    assert "no process of this job is on it" in opened.finding.evidence
+
+
+def test_a_job_that_dies_of_an_xid_within_one_batch_has_the_finding(tmp_path: Any) -> None:
+    config = Config(watch=Watch(every_s=0.2))
+    collector = Collector(parse_place(str(tmp_path / "store")), config)
+    try:
+        with TestClient(make_app(collector)) as client:
+            client.post("/v1/batches", content=body({"job": [4]}, []))
+            time.sleep(1)
+            client.post("/v1/batches", content=body({"job": [4]}, [XID], 2, "failed"))
+            (found,) = until(lambda: client.get("/v1/findings?state=closed").json()["data"])
+            assert (found["cause"], found["severity"]) == ("xid", "critical")
+    finally:
+        collector.close()
