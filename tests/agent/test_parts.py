@@ -80,7 +80,7 @@ def reducing(waits_ms: list[int], every: int, known: Definitions, size: int = 40
                 "group": ("I", [GROUP] * len(told)),
                 "bytes": ("q", [size] * len(told)),
                 "sequence": ("Q", told),
-                "start_ns": ("q", [starts[n] + 100 * MS - w for n, w in zip(told, waits)]),
+                "start_ns": ("q", [starts[n] + (100 - waits_ms[n]) * MS for n in told]),
                 "duration_ns": ("q", [wait - 1 for wait in waits]),
                 "wait_ns": ("q", waits),
             },

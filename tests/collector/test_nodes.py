@@ -30,6 +30,7 @@ def body(
     events: list[dict[str, Any]],
     sequence: int = 1,
     state: str = "running",
+    places: list[dict[str, Any]] | None = None,
 ) -> bytes:
     """Of one node; the jobs with the GPUs of their ranks."""
     header = {
@@ -39,12 +40,13 @@ def body(
         "sequence": sequence,
         "node": "node",
         "made_ns": time.time_ns(),
-        "places": [
+        "places": places
+        or [
             {"job": job, "rank": rank, "process": rank, "gpu": gpu}
             for job, numbers in gpus.items()
             for rank, gpu in enumerate(numbers)
         ],
-        "jobs": [{"job": job, "state": state, "started_ns": 1} for job in gpus],
+        "jobs": [{"job": job, "state": state, "started_ns": 1} for job in gpus or ["job"]],
         "events": events,
     }
     return seal(header, {})
@@ -88,6 +90,18 @@ def test_what_another_job_has_is_no_alarm_and_no_reason_for_a_capture() -> None:
     (opened,) = Register().update(job, device_errors(job), 10)
     assert (opened.severity, opened.ranks) == ("info", ())
     assert "no process of this job is on it" in opened.finding.evidence
+
+
+def test_a_launcher_that_was_told_as_a_rank_is_none_once_its_ranks_are_there() -> None:
+    """A node without rank 0: it would be taken for a rank of which nothing comes any more."""
+    jobs: dict[tuple[str, str], RecentJob] = {}
+    told: list[dict[str, Any]] = [{"job": "job", "rank": 0, "process": 0, "role": "main"}]
+    take_in(jobs, decode("default", body({}, [], places=told), Clock(), time.time_ns()))
+    assert list(jobs["default", "job"].ranks) == [0]
+    told = [{"job": "job", "rank": -1, "process": 0, "role": "launcher"}]
+    told += [{"job": "job", "rank": rank, "process": rank} for rank in (2, 3)]
+    take_in(jobs, decode("default", body({}, [], 2, places=told), Clock(), time.time_ns()))
+    assert list(jobs["default", "job"].ranks) == [2, 3]
 
 
 def test_a_job_that_dies_of_an_xid_within_one_batch_has_the_finding(tmp_path: Any) -> None:

@@ -15,7 +15,8 @@ from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Config, Watch
 from pilotlight.collector.watch.nodes import silent_nodes
 from pilotlight.collector.watch.opened import Register, opened_from
-from pilotlight.collector.watch.recent import RecentJob, RecentRank
+from pilotlight.collector.watch.rank import RecentRank
+from pilotlight.collector.watch.recent import RecentJob
 from pilotlight.insights.finding import Finding
 from pilotlight.store.place import parse_place
 from pilotlight.store.store import Store

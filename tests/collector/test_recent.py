@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pilotlight.collector.watch.recent import MOST_STEPS, RecentJob, RecentRank
+from pilotlight.collector.watch.look import found_in
+from pilotlight.collector.watch.rank import MOST_STEPS, RecentRank
+from pilotlight.collector.watch.recent import RecentJob
 from pilotlight.insights.online import diagnose_windows
 from pilotlight.ship.wire import PARTS, WAIT_KNOWN
 
@@ -51,6 +53,42 @@ def test_ranks_are_compared_in_steps_that_all_of_them_tell() -> None:
     )
     found = diagnose_windows(job.windows(), told=windows).findings
     assert [(one.cause, one.rank) for one in found] == [("straggler", 1)]
+
+
+def test_ranks_of_nodes_that_tell_at_different_times_are_compared_in_what_both_have_told() -> None:
+    """Steps of 20 ms: what the second node told last is 8 s older, 400 steps."""
+    job = RecentJob("default", "job")
+    for rank in range(4):
+        job.ranks[rank] = RecentRank(f"node{rank // 2}", "agent")
+        for batch in range(6):
+            first = batch * 500 + (100 if rank < 2 else -300)
+            steps = np.arange(max(0, first), first + 500)
+            own = np.where(steps > 1500, 12, 10) * MS if rank == 1 else np.full(len(steps), 10 * MS)
+            rows = np.zeros((len(steps), len(PARTS) + 5), np.int64)
+            rows[:, 0], rows[:, 1], rows[:, 2] = steps, steps * 20 * MS, 20 * MS
+            rows[:, 3 + PARTS.index("compute_ns")] = own
+            rows[:, 3 + PARTS.index("communication_ns")] = 20 * MS - own
+            rows[:, -1] = (1 << len(PARTS)) - 1 | WAIT_KNOWN
+            job.ranks[rank].add(rows)
+    assert {len(one.step) for one in job.short_windows()} == {20}
+    assert [(one.cause, one.rank) for one in found_in(job, None)] == [("slow_gpu", 1)]
+
+
+def test_steps_of_a_second_are_compared_as_soon_as_all_nodes_have_told_them() -> None:
+    """The second node is 9 steps behind: the last 20 of each would have 11 in common."""
+    job = RecentJob("default", "job")
+    for rank in range(4):
+        job.ranks[rank] = RecentRank(f"node{rank // 2}", "agent")
+        steps = np.arange(100 if rank < 2 else 91)
+        own = np.where((steps > 70) & (rank == 1), 900, 600) * MS
+        rows = np.zeros((len(steps), len(PARTS) + 5), np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 2] = steps, steps * 1000 * MS, 1000 * MS
+        rows[:, 3 + PARTS.index("compute_ns")] = own
+        rows[:, 3 + PARTS.index("communication_ns")] = 1000 * MS - own
+        rows[:, -1] = (1 << len(PARTS)) - 1 | WAIT_KNOWN
+        job.ranks[rank].add(rows)
+    short = diagnose_windows(job.short_windows()).findings
+    assert [(one.cause, one.rank) for one in short] == [("slow_gpu", 1)]
 
 
 def test_ranks_that_tell_all_their_steps_are_compared_in_all() -> None:

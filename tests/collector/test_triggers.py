@@ -17,7 +17,8 @@ from pilotlight.collector.captures import CaptureDesk
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Captures, Config, Watch
 from pilotlight.collector.watch.nodes import device_errors, silent_nodes
-from pilotlight.collector.watch.recent import NodeEvent, RecentJob, RecentRank
+from pilotlight.collector.watch.rank import RecentRank
+from pilotlight.collector.watch.recent import NodeEvent, RecentJob
 from pilotlight.errors import UsageError
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, agents_of
 from pilotlight.store.batch import DeviceEvent

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
-from pilotlight.collector.watch.recent import RecentJob, RecentRank
+from pilotlight.collector.watch.rank import RecentRank
+from pilotlight.collector.watch.recent import RecentJob
 from pilotlight.collector.watch.where import Locator, most_apart
 from pilotlight.insights.finding import Finding
 from pilotlight.store.place import parse_place

@@ -14,7 +14,7 @@ from pilotlight.simulate.fleet import rank_steps
 from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span, last
 from pilotlight.store.queries.detail import bucket_ns, quantile_ns
-from pilotlight.store.queries.reader import bounded
+from pilotlight.store.queries.reader import HOUR_NS, bounded
 from pilotlight.store.store import ShardDown, Store
 
 
@@ -370,3 +370,26 @@ def test_a_launcher_is_no_rank_once_its_ranks_are_there(filled: Store) -> None:
         filled.insert_rows("ranks", [{**who, "role": role, "rank": rank, "process": process}])
     found = queries.ranks(Reader(filled), "launched", hour())
     assert [(one.role, one.rank) for one in found] == [("rank", 0), ("rank", 1)]
+
+
+def test_the_launcher_of_a_node_without_rank_0_is_counted_nowhere(filled: Store) -> None:
+    """It was told as rank 0 at first, for a while and an hour before the ranks came."""
+    now_ns = time.time_ns()
+    who = {"tenant": "default", "job": "second", "attempt": 0, "node": "n1", "updated_ns": now_ns}
+    filled.insert_rows(
+        "jobs",
+        [{**who, "started_ns": now_ns - 2 * HOUR_NS, "state": "running", "command": "torchrun"}],
+    )
+    for role, rank, process, began_h in [
+        ("main", 0, 0, 2),
+        ("launcher", -1, 0, 2),
+        ("rank", 2, 1, 1),
+        ("rank", 3, 2, 1),
+    ]:
+        place = {"role": role, "rank": rank, "process": process}
+        filled.insert_rows("ranks", [{**who, **place, "started_ns": now_ns - began_h * HOUR_NS}])
+    row = queries.job(Reader(filled), "second").row
+    assert (row.ranks, round(row.gpu_hours, 3)) == (2, 2.0)
+    day = Span(now_ns - 24 * HOUR_NS, now_ns + HOUR_NS)
+    (listed,) = (one for one in queries.jobs(Reader(filled), day) if one.job == "second")
+    assert (listed.ranks, round(listed.gpu_hours, 3)) == (2, 2.0)

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> int:
     verb = arguments[0] if arguments else ""
     parser = _parser([verb] if verb in VERBS else list(VERBS))
-    args = parser.parse_args(list(arguments) or ["--help"])
+    args = parser.parse_args(_late_first(parser, list(arguments)) or ["--help"])
     command: Command = args.command
     try:
         code = command.run(args)
@@ -74,6 +74,19 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _late_first(parser: argparse.ArgumentParser, arguments: list[str]) -> list[str]:
+    """Before Python 3.12 argparse does not know words that come after an option and may be absent
+    (`token revoke --store X ID`): such are put before the options."""
+    if len(arguments) < 4 or "--" in arguments or {"-h", "--help", "--version"} & set(arguments):
+        return arguments
+    _, late = parser.parse_known_args(arguments)
+    if any(word.startswith("-") for word in late):
+        return arguments
+    for word in late:
+        del arguments[len(arguments) - 1 - arguments[::-1].index(word)]
+    return [*arguments[:2], *late, *arguments[2:]]
 
 
 def command_of(verb: str) -> Command:

@@ -1,123 +1,28 @@
-"""The latest steps of every rank, in memory: what the online rules look at."""
+"""What the collector remembers of the running jobs: what the online rules look at."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 import numpy as np
 
-from pilotlight.insights.online import CollectiveSum, Progress, RankWindow
+from pilotlight.collector.watch.rank import COLUMNS, RecentRank
+from pilotlight.insights.online import CollectiveSum, RankWindow
 from pilotlight.insights.online.ranks import MIN_STEPS_APART
-from pilotlight.insights.online.window import COMPUTE, EXPOSED_COMMUNICATION, PHASES
 from pilotlight.recording.columns import Array
-from pilotlight.ship.wire import PARTS, WAIT_KNOWN, gpu_number
+from pilotlight.ship.wire import gpu_number
 from pilotlight.store.batch import AgentFacts, Batch, Cost, DeviceEvent, Place, corrected
 
-MOST_STEPS = 240
-MOST_TOLD = 60
 MOST_RANKS = 20_000
 _SHORT_STEPS = 20
 _MOST_EVENTS = 64
-
-# The names of the rules for our parts.
-_RULE_PARTS = {
-    "compute_ns": "compute",
-    "communication_ns": "exposed_communication",
-    "loader_ns": "loader",
-    "gc_ns": "gc",
-    "sync_ns": "sync",
-    "checkpoint_ns": "checkpoint",
-    "compile_ns": "compile",
-}
 _RULE_COUNTERS = {
     "gpu.sm_clock_mhz": "sm_clock_mhz",
     "gpu.temperature_c": "temperature_c",
     "gpu.throttle_ratio": "throttle_ratio",
 }
-_COLUMNS = ("step", "start_ns", "duration_ns", *PARTS, "wait_ns", "known")
 _NO_COST = Cost()
-_OF_A_DEVICE = 1 << PARTS.index("host_ns")
-
-
-@dataclass
-class RecentRank:
-    node: str
-    agent: str
-    role: str = "rank"
-    device: str = ""
-    gpu: int = -1
-    rows: Array = field(default_factory=lambda: np.empty((0, len(_COLUMNS)), np.int64))
-    # The latest of which the communication is told, for longer than the others.
-    told: Array = field(default_factory=lambda: np.empty((0, len(_COLUMNS)), np.int64))
-    counters: dict[str, float] = field(default_factory=dict)
-    collectives: tuple[CollectiveSum, ...] = ()
-    last_step_ns: int = 0
-    entered: dict[str, int] = field(default_factory=dict)
-    finished: dict[str, int] = field(default_factory=dict)
-    operations: dict[str, str] = field(default_factory=dict)
-    stack: str = ""
-    ended_ns: int = 0
-    heard_ns: int = 0
-    longest_new_ns: int = 0  # of the steps since the last look
-    cost: Cost = field(default_factory=Cost)
-
-    def add(self, rows: Array) -> None:
-        if not len(rows):
-            return
-        self.longest_new_ns = max(self.longest_new_ns, int(rows[:, 2].max()))
-        self.rows = _newest(self.rows, rows, MOST_STEPS)
-        self.told = _newest(self.told, rows[rows[:, -1] & WAIT_KNOWN != 0], MOST_TOLD)
-        last = self.rows[-1]
-        self.last_step_ns = max(self.last_step_ns, int(last[1] + last[2]))
-
-    @property
-    def is_told_now_and_then(self) -> bool:
-        """What a host that sees no device waits for others is told of some of its steps."""
-        known = self.rows[:, -1]
-        is_of_all = bool((known & WAIT_KNOWN != 0).all())
-        return bool(len(self.told)) and not is_of_all and not (known & _OF_A_DEVICE).any()
-
-    def window(self, rank: int, steps: int) -> RankWindow:
-        return self._window(rank, self.rows[-steps:], self.is_told_now_and_then)
-
-    def told_window(self, rank: int, steps: Array) -> RankWindow:
-        return self._window(rank, self.told[np.isin(self.told[:, 0], steps)], False)
-
-    def _window(self, rank: int, rows: Array, is_told_now_and_then: bool) -> RankWindow:
-        known = int(np.bitwise_and.reduce(rows[:, -1])) if len(rows) else 0
-        parts = {
-            _RULE_PARTS[part]: rows[:, 3 + index]
-            for index, part in enumerate(PARTS)
-            if part in _RULE_PARTS and known >> index & 1
-        }
-        if is_told_now_and_then:
-            communication = parts.pop(EXPOSED_COMMUNICATION, 0)
-            if COMPUTE in parts:
-                parts[PHASES] = parts.pop(COMPUTE) + communication
-        elif len(rows) and int(np.bitwise_or.reduce(rows[:, -1])) & WAIT_KNOWN:
-            parts["collective_wait"] = rows[:, 3 + len(PARTS)]
-        return RankWindow(
-            rank=rank,
-            step=rows[:, 0].tolist(),
-            step_ns=rows[:, 2].tolist(),
-            parts_ns={name: column.tolist() for name, column in parts.items()},
-            collectives=self.collectives,
-            counters=self.counters,
-            node=self.node,
-            device=self.device,
-            progress=Progress(
-                last_step_ns=self.last_step_ns,
-                entered=self.entered,
-                finished=self.finished,
-                operations=self.operations,
-                stack=self.stack,
-                is_alive=not self.ended_ns,
-            )
-            if self.last_step_ns
-            else None,
-        )
 
 
 @dataclass(frozen=True)
@@ -164,12 +69,32 @@ class RecentJob:
     def is_over(self) -> bool:
         return bool(self.states) and "running" not in self.states.values()
 
-    def windows(self, steps: int = MOST_STEPS) -> list[RankWindow]:
-        return [one.window(rank, steps) for rank, one in sorted(self.ranks.items())]
+    def windows(self) -> list[RankWindow]:
+        """The latest steps of each rank."""
+        tables, _ = self._compared()
+        return [self.ranks[rank].window(rank, rows) for rank, rows in tables.items()]
 
     def short_windows(self) -> list[RankWindow]:
-        """As few steps as a rule can be sure of: what has just begun is not yet in most of many."""
-        return self.windows(_SHORT_STEPS)
+        """As few steps that all have as a rule can be sure of: what has just begun is not yet in
+        most of many."""
+        tables, common = self._compared()
+        steps = common[-_SHORT_STEPS:]
+        return [
+            self.ranks[rank].window(rank, rows[np.isin(rows[:, 0], steps)])
+            for rank, rows in tables.items()
+        ]
+
+    def _compared(self) -> tuple[dict[int, Array], Array]:
+        """Steps by rank, and those that all have: the latest, or, where nodes tell at different
+        times and have too few of these in common, some of a longer time."""
+        ordered = sorted(self.ranks.items())
+        dense = {rank: one.rows for rank, one in ordered}
+        common = _common(dense)
+        if len(common) >= _SHORT_STEPS:
+            return dense, common
+        thin = {rank: one.thin for rank, one in ordered}
+        of_thin = _common(thin)
+        return (thin, of_thin) if len(of_thin) > len(common) else (dense, common)
 
     def told_windows(self, is_short: bool) -> list[RankWindow] | None:
         """The steps in which ranks can be compared; None where these are all."""
@@ -177,7 +102,7 @@ class RecentJob:
             return None
         ranks = {rank: one for rank, one in sorted(self.ranks.items()) if len(one.told)}
         # Each rank tells some that others do not.
-        common = reduce(np.intersect1d, (one.told[:, 0] for one in ranks.values()))
+        common = _common({rank: one.told for rank, one in ranks.items()})
         steps = common[-(MIN_STEPS_APART if is_short else _SHORT_STEPS) :]
         return [one.told_window(rank, steps) for rank, one in ranks.items()]
 
@@ -201,10 +126,14 @@ class RecentJob:
             one.longest_new_ns = 0
 
 
-def _newest(rows: Array, more: Array, most: int) -> Array:
-    """In the order of time."""
-    joined = np.concatenate([rows, more])
-    return joined[np.argsort(joined[:, 1], kind="stable")][-most:]
+def _common(tables: Mapping[int, Array]) -> Array:
+    """The steps that all have which have any, in order."""
+    steps = [rows[:, 0] for rows in tables.values() if len(rows)]
+    found: Array = np.unique(steps[0]) if steps else np.empty(0, np.int64)
+    for more in steps[1:]:
+        if not np.array_equal(found, more):
+            found = np.intersect1d(found, more)
+    return found
 
 
 def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[str, str]]:
@@ -295,7 +224,7 @@ def _add_steps(batch: Batch, owners: dict[int, RecentRank]) -> None:
         return
     shifted, possible = corrected(batch, steps["start_ns"])
     columns = {**steps.arrays, "start_ns": shifted}
-    table = np.stack([columns[name].astype(np.int64) for name in _COLUMNS], axis=1)[possible]
+    table = np.stack([columns[name].astype(np.int64) for name in COLUMNS], axis=1)[possible]
     place = steps["place"][possible]
     for index in np.unique(place):
         one = owners.get(int(index))

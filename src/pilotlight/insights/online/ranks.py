@@ -23,9 +23,10 @@ from pilotlight.insights.online.window import (
 from pilotlight.trace.trace import Float64
 
 MIN_STEPS = 20
-# Of steps that are far apart fewer are enough, if all of them say the same, and loudly.
+# Of steps that are far apart, or take a while, fewer are enough if all say the same, and loudly.
 MIN_STEPS_APART = 8
 LOUD_RATIO = 0.1
+A_WHILE_NS = 5_000_000_000
 LATE_SHARE = 0.6
 EXCESS_RATIO = 0.015
 # One other rank does not show how much ranks differ without a fault.
@@ -56,7 +57,17 @@ class _Reason:
 
 
 def stragglers(ranks: Ranks) -> Verdict:
-    """A26, or what explains it: the same rank holds up the others in most steps."""
+    """A26, or what explains it: the same rank holds up the others in most steps, or in each of the
+    latest and by much."""
+    verdict = _straggler(ranks)
+    if verdict.findings or len(ranks.step) < MIN_STEPS:
+        return verdict
+    latest = ranks.latest(MIN_STEPS_APART)
+    loud = _straggler(latest) if latest.total_ns >= A_WHILE_NS else Verdict()
+    return loud if loud.findings else verdict
+
+
+def _straggler(ranks: Ranks) -> Verdict:
     own = _own(ranks, 2, MIN_STEPS_APART if ranks.are_apart else MIN_STEPS)
     if isinstance(own, str):
         return Verdict(missing=own)

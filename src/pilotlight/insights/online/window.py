@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -109,6 +109,12 @@ class Ranks:
     @property
     def total_ns(self) -> float:
         return float(self.step_ns.max(axis=0).sum())
+
+    def latest(self, steps: int) -> Ranks:
+        """The last of them, to be compared as steps that are apart."""
+        return replace(
+            self, step=self.step[-steps:], step_ns=self.step_ns[:, -steps:], are_apart=True
+        )
 
     def part(self, name: str) -> Float64 | None:
         """None unless every rank knows it."""
