@@ -183,6 +183,7 @@ class Collector {
   uint64_t overhead_before_ = 0;
   uint64_t exhausted_before_ = 0;
   uint64_t steps_before_ = 0;
+  double edges_ns_[kMaxSteps + 1] = {};  // of the steps of the window that ended
   uint32_t on_windows_ = 0;
   uint32_t seconds_ = 0;
   uint64_t random_ = 1;

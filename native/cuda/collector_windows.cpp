@@ -16,7 +16,6 @@ namespace {
 
 constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
 constexpr uint32_t kTellAgainSeconds = 10;
-constexpr uint32_t kMaxSteps = 512;  // looked at in a window
 
 constexpr Kind kRecords[] = {kConcurrentKernel, kMemcpy,  kMemcpyPeer, kMemset,
                              kSynchronization,  kMemory2, kOverhead};
@@ -293,20 +292,20 @@ WindowFacts Collector::facts(int64_t now_ns) noexcept {
   facts.overrun = pool_.exhausted() != exhausted_before_;
   const StepClock& steps = *api_->steps;
   uint64_t count = steps.count.load(std::memory_order_acquire);
-  double lengths[kMaxSteps];
-  uint64_t from = std::max(steps_before_, count > kMaxSteps ? count - kMaxSteps : 0);
-  uint64_t previous = 0;
+  uint32_t edges = 0;
+  uint64_t from = std::max(steps_before_, count > kMaxSteps ? count - kMaxSteps - 1 : 0);
   for (uint64_t i = from; i < count; i++) {
     uint64_t ticks = steps.ticks[i % StepClock::kKept].load(std::memory_order_relaxed);
+    auto edge_ns = static_cast<double>(static_cast<int64_t>(ticks - window_start_ticks_));
+    edge_ns /= ticks_per_ns;
     // A step counts if it both begins and ends in this window.
-    if (previous >= window_start_ticks_ && ticks > previous) {
-      lengths[facts.steps++] = static_cast<double>(ticks - previous) / ticks_per_ns;
-    }
-    previous = ticks;
+    if (edge_ns < (edges > 0 ? edges_ns_[edges - 1] : 0) || edges > kMaxSteps) continue;
+    edges_ns_[edges++] = edge_ns;
   }
   // The last one is the beginning of the next window's first.
   steps_before_ = count > 0 ? count - 1 : 0;
-  facts.step_ns = typical(lengths, facts.steps);
+  facts.steps = edges > 0 ? edges - 1 : 0;
+  facts.edges_ns = edges_ns_;
   return facts;
 }
 

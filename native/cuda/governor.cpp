@@ -26,7 +26,11 @@ constexpr double kCallsTell = 16;
 constexpr double kMostRise = 1.6;
 constexpr uint32_t kLeastPairs = 3;
 constexpr double kFirstDuty = 0.1;
+// At least in a window; more where some are much longer than most, by their mean: a few of those
+// would say little, and to one side.
 constexpr double kStepsInWindow = 5;
+constexpr double kStepsInSkewed = 20;
+constexpr double kSkewed = 0.05;
 
 // Two-sided 95 % of Student's t, by degrees of freedom.
 double t_of(uint32_t freedom) noexcept {
@@ -63,8 +67,40 @@ Governor::Governor(const GovernorSettings& settings) noexcept
            static_cast<int64_t>((1 - kFirstDuty) * period), 0};
 }
 
+void Governor::keep(const WindowFacts& window, Steps* steps) noexcept {
+  steps->window_ns = static_cast<double>(window.duration_ns);
+  steps->count = window.steps;
+  if (window.steps > 0) std::copy_n(window.edges_ns, window.steps + 1, steps->edges_ns);
+}
+
+// The typical step of a window of that width, wherever in this one it would lie: the mean over as
+// many as cover it.
+double Governor::typical_in(const Steps& steps, double width_ns) noexcept {
+  if (steps.count == 0) return 0;
+  // Of the steps before the first that was kept nothing is known.
+  double first_ns = steps.count == kMaxSteps ? steps.edges_ns[0] : 0;
+  double room_ns = steps.window_ns - first_ns - width_ns;
+  auto windows = static_cast<uint32_t>(std::max(room_ns / width_ns, 0.0)) + 1;
+  if (room_ns > 0 && windows < kMaxSteps) windows++;
+  double sum = 0, lengths[kMaxSteps];
+  uint32_t told = 0;
+  for (uint32_t i = 0; i < windows; i++) {
+    double begin_ns = first_ns + (windows > 1 ? room_ns * i / (windows - 1) : 0);
+    const double* end = steps.edges_ns + steps.count + 1;
+    const double* edge = std::lower_bound(steps.edges_ns, end, begin_ns);
+    uint32_t count = 0;
+    for (; edge + 1 < end && edge[1] <= begin_ns + width_ns; edge++) {
+      lengths[count++] = edge[1] - edge[0];
+    }
+    if (count == 0) continue;
+    sum += std::log(typical(lengths, count));
+    told++;
+  }
+  return told > 0 ? std::exp(sum / told) : 0;
+}
+
 void Governor::compare(double on_ns, double off_ns, double shared) noexcept {
-  ratios_[compared_ % kKept] = on_ns / off_ns - 1;
+  ratios_[compared_ % kKept] = std::log(on_ns / off_ns);
   shared_[compared_ % kKept] = shared;
   compared_++;
   estimate();
@@ -97,9 +133,9 @@ void Governor::estimate() noexcept {
   }
   double spread = squares + 2 * std::max(together, squares * shared);
   double error = std::sqrt(spread / (static_cast<double>(kept) * (kept - 1)));
-  overhead_.ratio = mean;
-  overhead_.low = mean - t_of(kept - 1) * error;
-  overhead_.high = mean + t_of(kept - 1) * error;
+  overhead_.ratio = std::expm1(mean);
+  overhead_.low = std::expm1(mean - t_of(kept - 1) * error);
+  overhead_.high = std::expm1(mean + t_of(kept - 1) * error);
 }
 
 void Governor::observe(const WindowFacts& window) noexcept {
@@ -118,12 +154,9 @@ void Governor::observe(const WindowFacts& window) noexcept {
     if (on) launches_per_ns_ = has_rate_ ? (launches_per_ns_ + rate) / 2 : rate;
     has_rate_ = true;
   }
-  if (window.step_ns > 0) step_ns_ = window.step_ns;
   overrun_ = overrun_ || window.overrun;
-  double steps_ns = window.steps > 0 ? window.step_ns : 0;
   if (on) {
-    on_ns_ = steps_ns;
-    on_steps_ = window.steps;
+    keep(window, &on_);
     call_on_ns_ = window.call_ns;
     calls_on_ = window.calls;
     cupti_ratio_ = (cupti_ratio_ + static_cast<double>(window.cupti_cost_ns) / duration) / 2;
@@ -138,18 +171,34 @@ void Governor::observe(const WindowFacts& window) noexcept {
     has_record_ns_ = true;
   }
   // Where there is a quiet window it is the control group.
-  if (window.kind == WindowKind::kQuiet || plan_.quiet_ns == 0) end_cycle(steps_ns, window.steps);
+  if (window.kind == WindowKind::kQuiet || plan_.quiet_ns == 0) end_cycle(window);
 }
 
-void Governor::end_cycle(double off_ns, uint32_t off_steps) noexcept {
+void Governor::end_cycle(const WindowFacts& off) noexcept {
+  keep(off, &off_);
+  // All are looked at in windows of one width. Of a wide one the middle steps say something else
+  // than of a narrow one, where lengths are spread to one side; and long steps seldom fit into it.
+  double width_ns = std::min(on_.window_ns, off_.window_ns);
+  if (off_before_.count > 0) width_ns = std::min(width_ns, off_before_.window_ns);
+  double on_ns = typical_in(on_, width_ns), off_ns = typical_in(off_, width_ns);
+  double before_ns = typical_in(off_before_, width_ns);
   // An on window stands between two off windows: what drifts slowly cancels out.
-  if (on_ns_ > 0 && off_ns > 0) {
-    compare(on_ns_, off_before_ns_ > 0 ? (off_ns + off_before_ns_) / 2 : off_ns,
-            shared_ratio(on_steps_, off_steps));
+  if (on_ns > 0 && off_ns > 0) {
+    compare(on_ns, before_ns > 0 ? std::sqrt(off_ns * before_ns) : off_ns,
+            shared_ratio(on_.count, off_.count));
   }
-  off_before_ns_ = off_ns;
-  on_ns_ = 0;
+  learn_steps();
+  std::swap(off_before_, off_);
+  on_.count = 0;
   decide();
+}
+
+// How long windows must be for their steps to tell.
+void Governor::learn_steps() noexcept {
+  if (off_.count == 0) return;
+  step_ns_ = (off_.edges_ns[off_.count] - off_.edges_ns[0]) / off_.count;
+  double typical_ns = typical_in(off_, off_.window_ns);
+  is_skewed_ = step_ns_ > typical_ns * (1 + kSkewed);
 }
 
 // What device records cost while they are on, as far as it is known: on the careful side.
@@ -180,9 +229,10 @@ void Governor::decide() noexcept {
   if (overrun_) duty = std::min(duty, plan_.duty / 2);
   overrun_ = false;
   duty = std::max(duty, settings_.least_duty);
+  double steps_ns = step_ns_ * (is_skewed_ ? kStepsInSkewed : kStepsInWindow);
   double on = std::max({duty * static_cast<double>(settings_.period_ns),
-                        static_cast<double>(settings_.least_on_ns), step_ns_ * kStepsInWindow});
-  double off = std::max(on * (1 - duty) / duty, step_ns_ * kStepsInWindow);
+                        static_cast<double>(settings_.least_on_ns), steps_ns});
+  double off = std::max(on * (1 - duty) / duty, steps_ns);
   double plain = always ? off : std::min(on * kPlainShare, off / 2);
   plan_ = {duty, static_cast<int64_t>(on), static_cast<int64_t>(plain),
            static_cast<int64_t>(off - plain)};

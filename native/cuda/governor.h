@@ -24,12 +24,14 @@ struct GovernorSettings {
 // on, plain and, where launches are too many to be heard all the time, quiet.
 enum class WindowKind { kOn, kPlain, kQuiet };
 
+constexpr uint32_t kMaxSteps = 512;  // looked at in a window
+
 // What one window saw.
 struct WindowFacts {
   WindowKind kind;
   int64_t duration_ns;
-  uint32_t steps;          // that lie fully inside
-  double step_ns;          // their typical length; 0: none
+  uint32_t steps;          // that lie fully inside, the last kMaxSteps of them
+  const double* edges_ns;  // since it began, one more than steps: where one ends the next begins
   uint64_t launches;       // heard
   int64_t launch_cost_ns;  // of our callbacks, all threads together
   uint64_t calls;          // timed, of those that launch a kernel
@@ -66,23 +68,33 @@ class Governor {
 
  private:
   static constexpr uint32_t kKept = 64;
-  void end_cycle(double off_ns, uint32_t off_steps) noexcept;
+  // When the steps of a window began, the last kMaxSteps of them.
+  struct Steps {
+    double window_ns;
+    uint32_t count;
+    double edges_ns[kMaxSteps + 1];
+  };
+  static void keep(const WindowFacts& window, Steps* steps) noexcept;
+  static double typical_in(const Steps& steps, double width_ns) noexcept;
+  void end_cycle(const WindowFacts& off) noexcept;
   void compare(double on_ns, double off_ns, double shared) noexcept;
   void estimate() noexcept;
+  void learn_steps() noexcept;
   void decide() noexcept;
   double record_ratio() const noexcept;
 
   GovernorSettings settings_;
   Plan plan_;
   Overhead overhead_ = {};
-  double ratios_[kKept] = {};
+  double ratios_[kKept] = {};  // their logarithms: as far below as above
   double shared_[kKept] =
       {};  // of each ratio's variance, with its neighbour: the off window's part
   uint32_t compared_ = 0;
-  double off_before_ns_ = 0;  // typical step of the last off window
-  double on_ns_ = 0;          // and of the on window since
-  uint32_t on_steps_ = 0;
-  double step_ns_ = 0;
+  Steps off_before_ = {};  // of the last off window
+  Steps on_ = {};          // of the on window since
+  Steps off_ = {};
+  double step_ns_ = 0;      // mean
+  bool is_skewed_ = false;  // some steps are much longer than most
   double launch_ratio_ = 0;
   double launches_per_ns_ = 0;  // in on windows
   double call_on_ns_ = 0;

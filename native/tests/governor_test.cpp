@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <functional>
 #include <random>
+#include <vector>
 
 using namespace pilotlight::cupti;
 
@@ -30,6 +32,7 @@ struct World {
   double pauses = 0;  // share of windows in which the machine had other things to do
   int64_t switch_ns = 0;
   std::mt19937 random{7};
+  std::vector<double> edges_ns{};
 
   WindowFacts window(WindowKind kind, int64_t length_ns) {
     WindowFacts facts = {};
@@ -48,9 +51,13 @@ struct World {
       double step_ns = 1e7 * (on ? 1 + cost : 1);
       facts.steps = uint32_t(double(length_ns) / step_ns);
       std::normal_distribution<double> error(0, noise / sqrt(std::max(facts.steps, 1u)));
-      facts.step_ns = facts.steps > 0 ? step_ns * (1 + error(random)) : 0;
+      step_ns *= 1 + error(random);
       std::uniform_real_distribution<double> any(0, 1);
-      if (pauses > 0 && any(random) < pauses) facts.step_ns *= 1 + 2 * any(random);
+      if (pauses > 0 && any(random) < pauses) step_ns *= 1 + 2 * any(random);
+      facts.steps = std::min(facts.steps, kMaxSteps);
+      edges_ns.clear();
+      for (uint32_t i = 0; i <= facts.steps; i++) edges_ns.push_back(i * step_ns);
+      facts.edges_ns = edges_ns.data();
     }
     return facts;
   }
@@ -147,6 +154,70 @@ void the_interval_has_the_truth_in_it() {
   }
 }
 
+// The length of a job's next step, where they differ.
+using Rhythm = std::function<double(uint64_t, std::mt19937*)>;
+
+// Steps one after the other through windows whose edges cut them wherever they fall.
+Overhead live(const Rhythm& rhythm, double cost, unsigned seed) {
+  Governor governor({});
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> spread(0.75, 1.25);
+  uint64_t number = 0;
+  double now_ns = 0, edge_ns = 0;
+  while (now_ns < 40e9) {
+    for (bool on : {true, false}) {
+      Plan plan = governor.plan();
+      double begin_ns = now_ns;
+      now_ns += double(on ? plan.on_ns : plan.plain_ns) * spread(random);
+      std::vector<double> edges_ns;
+      for (; edge_ns <= now_ns; edge_ns += rhythm(number++, &random) * (on ? 1 + cost : 1)) {
+        edges_ns.push_back(edge_ns - begin_ns);
+      }
+      if (edges_ns.size() > kMaxSteps + 1) edges_ns.erase(edges_ns.begin(), edges_ns.end() - 513);
+      WindowFacts facts = {};
+      facts.kind = on ? WindowKind::kOn : WindowKind::kPlain;
+      facts.duration_ns = int64_t(now_ns - begin_ns);
+      facts.steps = edges_ns.empty() ? 0 : uint32_t(edges_ns.size()) - 1;
+      facts.edges_ns = edges_ns.data();
+      governor.observe(facts);
+    }
+  }
+  return governor.overhead();
+}
+
+void steps_of_several_lengths_do_not_look_like_a_cost() {
+  auto noise = [](std::mt19937* random) {
+    return 1 + std::normal_distribution<double>(0, 0.02)(*random);
+  };
+  struct {
+    const char* name;
+    Rhythm step_ns;
+  } const rhythms[] = {
+      {"three of ten twice as long",
+       [&](uint64_t i, std::mt19937* r) { return (i % 10 < 7 ? 1e7 : 2e7) * noise(r); }},
+      {"one of four thrice as long",
+       [&](uint64_t i, std::mt19937* r) { return (i % 4 != 0 ? 1e7 : 3e7) * noise(r); }},
+      {"log-normal",
+       [](uint64_t, std::mt19937* r) {
+         return 1e7 * exp(std::normal_distribution<double>(0, 0.5)(*r));
+       }},
+      {"growing",
+       [&](uint64_t i, std::mt19937* r) { return 1e7 * (1 + double(i) * 2e-4) * noise(r); }},
+  };
+  for (const auto& rhythm : rhythms) {
+    for (double cost : {0.0, 0.005, 0.02, 0.1}) {
+      int inside = 0;
+      for (unsigned seed = 1; seed <= 200; seed++) {
+        Overhead found = live(rhythm.step_ns, cost, seed);
+        CHECK(found.pairs >= 3);
+        inside += found.low <= cost && cost <= found.high ? 1 : 0;
+      }
+      printf("steps %s, cost %.3f: inside in %d of 200\n", rhythm.name, cost, inside);
+      CHECK(inside >= 180);
+    }
+  }
+}
+
 // What a busy machine does to the few launches of a short window: one was preempted.
 void a_few_slow_launches_do_not_stop_collection() {
   Governor governor({});
@@ -184,6 +255,7 @@ int main() {
   the_ceiling_holds_in_a_storm_of_launches();
   the_ceiling_holds_where_turning_records_on_and_off_takes_long();
   the_interval_has_the_truth_in_it();
+  steps_of_several_lengths_do_not_look_like_a_cost();
   a_few_slow_launches_do_not_stop_collection();
   a_loss_halves_what_is_collected();
   printf("all hold\n");
