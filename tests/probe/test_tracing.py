@@ -122,3 +122,40 @@ def test_torch_begins_to_ask_when_it_is_told_to() -> None:
     finally:
         shutil.rmtree(folder)
     assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+_RAISES = """
+#include <stdexcept>
+namespace torch {
+void global_kineto_init() { throw std::runtime_error("no such device"); }
+}
+"""
+_BEGINS = """
+import ctypes, os, sys, types
+torch = types.ModuleType("torch")
+torch.__file__ = sys.argv[1] + "/__init__.py"
+sys.modules["torch"] = torch
+ctypes.CDLL(sys.argv[1] + "/lib/libtorch_cpu.so")
+from pilotlight.probe import activate, tracing
+activate.leave_reason = print
+tracing.begin_asking()
+print("KINETO_USE_DAEMON" in os.environ)
+"""
+
+
+def test_what_torch_raises_when_it_begins_to_ask_does_not_end_the_job(tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("g++ is not installed")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "kineto.cpp").write_text(_RAISES)
+    library = tmp_path / "lib" / "libtorch_cpu.so"
+    build = [compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "kineto.cpp")]
+    subprocess.run(build, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _BEGINS, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    reason, is_left = done.stdout.splitlines()
+    assert reason.startswith("no traces of PyTorch: RuntimeError: _ZN5torch18global_kineto_initEv")
+    assert is_left == "False"

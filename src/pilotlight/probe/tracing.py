@@ -15,6 +15,7 @@ _ERRORS = "4"
 # What a machine has whose GPUs torch can use.
 _DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 _KINETO, _BEGIN = "libtorch_cpu.so", "_ZN5torch18global_kineto_initEv"
+_GUARD = "libpilotlight_guard.so"
 
 
 def before_torch(spec: "ModuleSpec") -> None:
@@ -65,19 +66,32 @@ def after_torch(torch: "ModuleType") -> None:
 def begin_asking() -> None:
     """Does what torch does at its import where the variable is set. Never raises."""
     try:
-        import ctypes
         import sys
 
         folder = os.path.dirname(sys.modules["torch"].__file__ or "")  # noqa: PTH120
         path = os.path.join(folder, "lib", _KINETO)  # noqa: PTH118
-        begin = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)[_BEGIN]
-        begin.restype = None
         os.environ["KINETO_USE_DAEMON"] = "1"
-        begin()
+        call_guarded(path, _BEGIN)
     except Exception as error:
+        os.environ.pop("KINETO_USE_DAEMON", None)
         from pilotlight.probe.activate import leave_reason
 
-        leave_reason(f"{type(error).__name__}: {error}")
+        leave_reason(f"no traces of PyTorch: {type(error).__name__}: {error}")
+
+
+def call_guarded(library: str, function: str) -> None:
+    """Calls a C++ function without arguments of a loaded library. What it raises would end the job:
+    it comes as a RuntimeError."""
+    import ctypes
+
+    from pilotlight import _probe
+
+    path = os.path.join(os.path.dirname(_probe.__file__), _GUARD)  # noqa: PTH118, PTH120
+    call = ctypes.CDLL(path).pilotlight_guarded_call
+    call.restype, call.argtypes = ctypes.c_bool, [ctypes.c_void_p]
+    wanted = ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_NOW)[function]
+    if not call(ctypes.cast(wanted, ctypes.c_void_p)):
+        raise RuntimeError(f"{function} raised a C++ exception")
 
 
 def is_safe(version: str) -> bool:
