@@ -23,17 +23,14 @@ void Collector::resource(uint32_t id, const ResourceData& data) noexcept {
   saw_graph_.store(true, std::memory_order_relaxed);
   uint64_t node = 0;
   if (library_.graph_node_id(graph.node, &node) != kSuccess) return;
-  Origin origin = {0, 0};
-  uint64_t original = 0;
-  if (id == kGraphNodeCloned) {
-    if (library_.graph_node_id(graph.original_node, &original) != kSuccess ||
-        !nodes_.find(original, &origin)) {
-      return;
-    }
-  } else {
-    origin = {api_->stack(), api_->range()};
+  if (id != kGraphNodeCloned) {
+    Launches::note_captured();
+    return nodes_.create(node, {api_->stack(), api_->range()});
   }
-  nodes_.put(node, origin);
+  uint64_t original = 0;
+  if (library_.graph_node_id(graph.original_node, &original) == kSuccess) {
+    nodes_.clone(node, original);
+  }
 }
 
 // Each launch comes to the driver, also that of the runtime.

@@ -377,7 +377,6 @@ void Collector::second(int64_t now_ns) noexcept {
     const char* name;
     uint64_t value;
   } const all[] = {{"gpu/names_shared", names_.shared()},
-                   {"gpu/nodes_lost", nodes_.lost()},
                    {"gpu/no_buffer_left", pool_.exhausted()},
                    {"gpu/clock_jumps", clock_.jumps()},
                    {"gpu/clock_uncertainty_ns", has_clock_ ? clock_.uncertainty_ns() : 0},

@@ -99,6 +99,7 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
   Origin origin = {0, 0};
   // A node of a graph comes from where it was captured, not from where the graph is launched.
   bool known = node != 0 && nodes_->find(node, &origin);
+  if (node != 0 && !known) counts_.unknown_nodes.add(1);
   if (!known && !launches_->find(correlation, &origin)) counts_.without_origin.add(1);
   activity.stack = origin.stack;
   activity.range = origin.range;

@@ -28,6 +28,7 @@ struct DecodeCounts {
   Count cut_buffers;     // whose rest CUPTI could not read
   Count graphs;          // as a whole, with or without times
   Count nodes;           // of graphs, the same
+  Count unknown_nodes;   // that nobody saw captured, or too long ago
 };
 
 // As they are called in counters.
@@ -45,6 +46,7 @@ inline constexpr DecodeCounter kDecodeCounters[] = {
     {"gpu/out_of_order", &DecodeCounts::out_of_order},
     {"gpu/unknown_records", &DecodeCounts::unknown},
     {"gpu/without_launch", &DecodeCounts::without_origin},
+    {"gpu/nodes_lost", &DecodeCounts::unknown_nodes},
 };
 
 class Decoder {

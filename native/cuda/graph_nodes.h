@@ -8,28 +8,38 @@
 
 namespace pilotlight::cupti {
 
-// Filled while a graph is captured or cloned, on the application's threads; read by ours. A graph
-// keeps its nodes for as long as it lives, so nothing is thrown out; when the table is full, new
-// nodes are counted and have no origin.
+// Filled while a graph is captured or cloned, on the application's threads; read by ours. Which
+// graphs still live is not known, and records come later than their end: where there is no room,
+// the oldest node goes. The records that miss it are counted.
 class GraphNodes {
  public:
-  static constexpr uint32_t kEntries = 1 << 16;
-
-  void put(uint64_t node, Origin origin) noexcept;
+  void create(uint64_t node, Origin origin) noexcept { created_.put(node, origin); }
+  // As an instantiation does, too.
+  void clone(uint64_t node, uint64_t original) noexcept;
   bool find(uint64_t node, Origin* origin) const noexcept;
-  uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
  private:
-  struct Entry {
-    std::atomic<uint64_t> node;  // 0: free; ids of CUPTI begin at 1
-    std::atomic<uint64_t> origin;
+  class Table {
+   public:
+    void put(uint64_t node, Origin origin) noexcept;
+    bool find(uint64_t node, Origin* origin) const noexcept;
+
+   private:
+    static constexpr uint32_t kBuckets = 1 << 13;
+    static constexpr uint32_t kPlaces = 16;  // in a bucket
+    struct Entry {
+      std::atomic<uint64_t> node;  // 0: free; ids of CUPTI begin at 1 and grow
+      std::atomic<uint64_t> origin;
+    };
+    static uint32_t bucket_of(uint64_t node) noexcept {
+      return static_cast<uint32_t>(node * 0x9e3779b97f4a7c15ull >> 40) & (kBuckets - 1);
+    }
+    std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+    Entry entries_[kBuckets][kPlaces];
   };
-  static uint32_t slot_of(uint64_t node) noexcept {
-    return static_cast<uint32_t>(node * 0x9e3779b97f4a7c15ull >> 40) & (kEntries - 1);
-  }
-  Entry entries_[kEntries];
-  std::atomic<uint32_t> used_{0};
-  std::atomic<uint64_t> lost_{0};
+  // Apart: a program that captures again and again to update a graph makes new nodes all the time,
+  // but it is the clones of the first ones that run.
+  Table created_, cloned_;
 };
 
 }  // namespace pilotlight::cupti

@@ -15,6 +15,11 @@ uint32_t range_of(const RingWriter* ring) noexcept {
   return ring != nullptr ? ring->innermost_range() : 0;
 }
 
+// All these calls return a number, 0 for success.
+bool has_failed(const CallbackData& data) noexcept {
+  return data.result != nullptr && *static_cast<const int*>(data.result) != 0;
+}
+
 }  // namespace
 
 struct Launches::PerThread {
@@ -25,6 +30,7 @@ struct Launches::PerThread {
   uint32_t depth;
   uint32_t stack;
   uint32_t count;
+  uint32_t captured;  // whether this call made a node of a graph, and no work
 };
 
 static thread_local char per_thread_bytes[48] __attribute__((aligned(8)));
@@ -98,9 +104,14 @@ void Launches::callback(uint32_t domain, uint32_t id, const CallbackData& data) 
   }
 }
 
+void Launches::note_captured() noexcept {
+  reinterpret_cast<PerThread*>(per_thread_bytes)->captured = 1;
+}
+
 void Launches::enter(PerThread* thread, uint32_t, uint32_t, const CallbackData& data) noexcept {
   uint64_t start = ticks_of(clock_);
   thread->start_ticks = start;
+  thread->captured = 0;
   thread->stack = api_->stack();
   thread->ring = api_->ring();
   table_->put(data.correlation, {thread->stack, range_of(thread->ring)});
@@ -112,6 +123,8 @@ void Launches::leave(PerThread* thread, uint32_t domain, uint32_t id,
                      const CallbackData& data) noexcept {
   uint64_t now = ticks_of(clock_);
   uint8_t kind = kinds_[domain][id];
+  // What is captured or refused starts nothing, and does not count as work.
+  if (thread->captured != 0 || has_failed(data)) kind = 0;
   if (kind == static_cast<uint8_t>(ActivityKind::kGraph))
     graphs_.fetch_add(1, std::memory_order_relaxed);
   RingWriter* ring = thread->ring;

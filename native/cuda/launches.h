@@ -24,6 +24,8 @@ class Launches {
   Result enable_records(Library* library, bool on) noexcept;
   // Called by CUPTI on the application's threads.
   void callback(uint32_t domain, uint32_t id, const CallbackData& data) noexcept;
+  // The call under way on this thread made a node of a graph.
+  static void note_captured() noexcept;
 
   // What such a call starts; 0: it is none of ours.
   uint8_t kind_of(uint32_t domain, uint32_t id) const noexcept {

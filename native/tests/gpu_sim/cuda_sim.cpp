@@ -14,6 +14,7 @@ std::atomic<uint64_t> launches{0}, kernel_ns{0}, calls{0};
 std::atomic<bool> initialized{false};
 thread_local Context* current = nullptr;
 thread_local uint32_t outer_correlation = 0;
+thread_local int outcome = kSuccess;
 
 void sleep_until(uint64_t ns) {
   uint64_t now = gpu_sim_now();

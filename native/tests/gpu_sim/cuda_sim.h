@@ -55,6 +55,7 @@ struct Node {
   uint64_t length_ns;
   uint64_t bytes;
   uint32_t copy_kind;
+  Graph* child = nullptr;  // then it is that graph, and nothing itself
 };
 
 struct Graph {
@@ -78,6 +79,7 @@ extern std::atomic<uint64_t> launches, kernel_ns, calls;
 extern std::atomic<bool> initialized;
 extern thread_local Context* current;
 extern thread_local uint32_t outer_correlation;
+extern thread_local int outcome;  // of the call under way
 
 // An API call from its beginning to its end, with what a profiler hears of it.
 class Api {
@@ -87,12 +89,14 @@ class Api {
     calls.fetch_add(1, std::memory_order_relaxed);
     if (h != nullptr && h->in_callback()) illegal("a CUDA call inside a CUPTI callback");
     // A driver call inside a runtime call has the same number.
-    call_ = {domain, id, function, symbol, outer_correlation, 0, current};
+    call_ = {domain, id, function, symbol, outer_correlation, 0, current, kSuccess};
+    outcome = kSuccess;
     is_outer_ = outer_correlation == 0;
     if (is_outer_) outer_correlation = call_.correlation = ++correlations;
     tell(h, false);
   }
   ~Api() {
+    call_.result = outcome;
     tell(hooks.load(std::memory_order_acquire), true);
     if (is_outer_) outer_correlation = 0;
   }

@@ -101,6 +101,7 @@ void on_call(Call* call, bool is_exit) {
   data.correlation_data = &call->correlation_data;
   data.correlation = call->correlation;
   data.context = call->context;
+  data.result = is_exit ? &call->result : nullptr;
   for (Client& client : clients) {
     if (client.enabled[call->domain][call->id].load(std::memory_order_acquire) == 0) continue;
     Calling calling(kApi);

@@ -19,6 +19,42 @@ bool is_shown(const Graph& graph, bool one_by_one) {
   return !is_once || one_by_one || graph.turn == h->graph_turn();
 }
 
+// With new nodes, each told with the one that it comes from.
+Graph* clone(const Graph& from) {
+  const Hooks* h = hooks.load(std::memory_order_acquire);
+  auto* to = new Graph{++graphs, {}, h != nullptr ? h->graph_turn() : 0};
+  for (Node* node : from.nodes) {
+    auto* copy = new Node(*node);
+    copy->id = ++nodes;
+    if (node->child != nullptr) copy->child = clone(*node->child);
+    to->nodes.push_back(copy);
+    GraphEvent event = {20, to, copy, node};
+    if (h != nullptr) h->graph(&event);
+  }
+  return to;
+}
+
+// Those that do something, also inside child graphs, in order.
+std::vector<Node*> leaves(const Graph& graph) {
+  std::vector<Node*> found;
+  for (Node* node : graph.nodes) {
+    if (node->child == nullptr) {
+      found.push_back(node);
+      continue;
+    }
+    for (Node* inner : leaves(*node->child)) found.push_back(inner);
+  }
+  return found;
+}
+
+// As in cuda.h, as far as it is read here.
+struct KernelNodeParams {
+  void* function;
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  void **parameters, **extra;
+};
+
 }  // namespace
 
 namespace gpu_sim {
@@ -53,19 +89,60 @@ int cuStreamEndCapture(void* stream, void** graph) {
 }
 
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
-  auto* from = static_cast<Graph*>(graph);
-  const Hooks* h = hooks.load(std::memory_order_acquire);
-  auto* to = new Graph{++graphs, {}, h != nullptr ? h->graph_turn() : 0};
-  for (Node* node : from->nodes) {
-    auto* clone = new Node(*node);
-    clone->id = ++nodes;
-    to->nodes.push_back(clone);
-    GraphEvent event = {20, to, clone, node};
-    if (h != nullptr) h->graph(&event);
-  }
-  *exec = to;
+  *exec = clone(*static_cast<Graph*>(graph));
   return kSuccess;
 }
+
+int cuGraphCreate(void** graph, unsigned) {
+  *graph = new Graph{++graphs, {}, 0};
+  return kSuccess;
+}
+
+int cuGraphClone(void** to, void* from) {
+  *to = clone(*static_cast<Graph*>(from));
+  return kSuccess;
+}
+
+int cuGraphAddKernelNode_v2(void** node, void* graph, const void*, size_t,
+                            const KernelNodeParams* params) {
+  auto* function = static_cast<Function*>(params->function);
+  if (!function->module->alive) return kInvalidHandle;
+  uint64_t length_ns = 1;
+  for (unsigned size : params->grid) length_ns *= size;
+  for (unsigned size : params->block) length_ns *= size;
+  add_node(static_cast<Graph*>(graph), {0, kKernel, function->name, length_ns, 0, 0});
+  *node = static_cast<Graph*>(graph)->nodes.back();
+  return kSuccess;
+}
+
+int cuGraphAddChildGraphNode(void** node, void* graph, const void*, size_t, void* child) {
+  add_node(static_cast<Graph*>(graph), {0, kGraph, nullptr, 0, 0, 0});
+  Node* added = static_cast<Graph*>(graph)->nodes.back();
+  // A copy of its own: what is done to the child afterwards does not change it.
+  added->child = clone(*static_cast<Graph*>(child));
+  *node = added;
+  return kSuccess;
+}
+
+// The nodes stay who they are and do what those of the other graph do.
+int cuGraphExecUpdate_v2(void* exec, void* graph, void*) {
+  auto *to = static_cast<Graph*>(exec), *from = static_cast<Graph*>(graph);
+  if (to->nodes.size() != from->nodes.size()) return kInvalidValue;
+  for (size_t i = 0; i < to->nodes.size(); i++) {
+    uint64_t id = to->nodes[i]->id;
+    *to->nodes[i] = *from->nodes[i];
+    to->nodes[i]->id = id;
+  }
+  return kSuccess;
+}
+
+// Whoever launches one that is gone has made a mistake.
+int cuGraphExecDestroy(void* exec) {
+  static_cast<Graph*>(exec)->id = 0;
+  return kSuccess;
+}
+
+int cuGraphDestroy(void* graph) { return cuGraphExecDestroy(graph); }
 
 int cuGraphLaunch(void* exec, void* handle) {
   Api api(514, "cuGraphLaunch", nullptr);
@@ -73,6 +150,7 @@ int cuGraphLaunch(void* exec, void* handle) {
   int error = check(stream);
   if (error != kSuccess) return error;
   auto* graph = static_cast<Graph*>(exec);
+  if (graph->id == 0) return kInvalidHandle;
   const Hooks* h = hooks.load(std::memory_order_acquire);
   bool one_by_one = h != nullptr && h->traces_nodes();
   Work whole = {};
@@ -82,7 +160,7 @@ int cuGraphLaunch(void* exec, void* handle) {
   std::vector<Work> works;
   {
     std::lock_guard<std::mutex> lock(stream->context->device->mutex);
-    for (Node* node : graph->nodes) {
+    for (Node* node : leaves(*graph)) {
       Work work = {};
       work.kind = node->kind;
       work.name = node->name;

@@ -71,6 +71,7 @@ struct Call {
   uint32_t correlation;
   uint64_t correlation_data;
   void* context;
+  int result;  // at its end
 };
 
 struct GraphEvent {

@@ -54,10 +54,10 @@ uint64_t scaled(double ns) {
 }
 
 int check(Stream* stream) {
-  if (!initialized) return kNotInitialized;
-  if (stream == nullptr || !stream->context->alive) return kInvalidContext;
-  if (!stream->alive) return kInvalidHandle;
-  if (lost_after() != 0 && launches.load() >= lost_after()) return kLaunchFailed;
+  if (!initialized) return outcome = kNotInitialized;
+  if (stream == nullptr || !stream->context->alive) return outcome = kInvalidContext;
+  if (!stream->alive) return outcome = kInvalidHandle;
+  if (lost_after() != 0 && launches.load() >= lost_after()) return outcome = kLaunchFailed;
   return kSuccess;
 }
 
@@ -75,7 +75,7 @@ namespace {
 int launch(Function* function, uint64_t length_ns, Stream* stream, uint32_t correlation) {
   int error = check(stream);
   if (error != kSuccess) return error;
-  if (!function->module->alive) return kInvalidHandle;
+  if (!function->module->alive) return outcome = kInvalidHandle;
   if (stream->capturing != nullptr) {
     add_node(stream->capturing, {0, kKernel, function->name, length_ns, 0, 0});
     return kSuccess;

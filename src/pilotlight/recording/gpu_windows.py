@@ -199,7 +199,7 @@ def weights(
             heard = int((launches["kind"] == kind).sum())
             launched = heard * _ratio(watched, windows.launches_ns)
             if heard and mine.any():
-                result[mine] = max(1.0, launched / int(mine.sum()))
+                result[mine] = max(1.0, launched / _calls_of(activities.where(mine)))
                 is_counted[mine] = True
     else:
         result[:] = _by_calls(windows, activities, records.lost, by_time)
@@ -216,6 +216,13 @@ def weights(
             result[is_node] = launched / with_nodes * records.factor
             is_counted[is_node] = True
     return Weights(result, is_counted)
+
+
+def _calls_of(activities: Columns) -> int:
+    """By how many calls these were launched: one may start several copies."""
+    numbers = activities["correlation"]
+    known = numbers[numbers != 0]
+    return int(np.unique(known).size) + int(numbers.size - known.size)
 
 
 def _by_calls(windows: GpuWindows, activities: Columns, lost: int, by_time: float) -> float:

@@ -44,7 +44,7 @@ LOSSES = {
     "gpu/unknown_records": "records that could not be read",
     "gpu/out_of_order": "records out of order",
     "gpu/names_shared": "kernels under a shared name, there were too many",
-    "gpu/nodes_lost": "graph nodes without a known origin, there were too many",
+    "gpu/nodes_lost": "kernels of graphs shown where these were launched: the capture was not seen",
     "gpu/clock_jumps": "jumps of the clock",
     "gpu/pc_dropped": "PC samples for which the device had no room",
     "gpu/pc_lost": "PC samples that found no room in the ring",
