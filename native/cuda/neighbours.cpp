@@ -1,27 +1,17 @@
 // native/cuda/neighbours.cpp
 #include "cuda/neighbours.h"
 
-#include <dlfcn.h>
-#include <elf.h>
 #include <link.h>
-#include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
 
 #include "cuda/collector.h"
+#include "cuda/led_calls.h"
 #include "cuda/lent_place.h"
 
 namespace pilotlight::cupti {
 namespace {
-
-#if defined(__aarch64__)
-constexpr uint32_t kJumpSlot = R_AARCH64_JUMP_SLOT, kData = R_AARCH64_GLOB_DAT;
-#else
-constexpr uint32_t kJumpSlot = R_X86_64_JUMP_SLOT, kData = R_X86_64_GLOB_DAT;
-#endif
 
 std::atomic<int> subscribers{0};
 std::atomic<uint64_t> kinds{0};  // enabled by others, a bit each
@@ -207,17 +197,16 @@ Result enable_all(uint32_t on, Subscriber subscriber) noexcept {
   return LentPlace::get().enable_all(on, subscriber);
 }
 
-struct Hook {
-  Function which;
-  const char* name;
-  void* function;
-};
-
 template <typename F>
 void* address(F* function) noexcept {
   return reinterpret_cast<void*>(function);
 }
 
+struct Hook {
+  Function which;
+  const char* name;
+  void* function;
+};
 const Hook kHooks[] = {
     {kSubscribe, "cuptiSubscribe", address(subscribe)},
     {kSubscribe2, "cuptiSubscribe_v2", address(subscribe2)},
@@ -232,134 +221,9 @@ const Hook kHooks[] = {
     {kEnableAll, "cuptiEnableAllDomains", address(enable_all)},
 };
 
-struct Tables {
-  const ElfW(Sym) * symbols;
-  const char* texts;
-  size_t text_bytes;
-};
-
-void replace(ElfW(Addr) slot, void* function) noexcept {
-  auto* place = reinterpret_cast<void**>(slot);
-  if (*place == function) return;
-  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  auto* start = reinterpret_cast<void*>(slot & ~(page - 1));
-  // Read-only after loading in most libraries. It stays writable: which it was is not known.
-  if (mprotect(start, page, PROT_READ | PROT_WRITE) != 0) return;
-  __atomic_store_n(place, function, __ATOMIC_RELEASE);
-}
-
-void look_through(const ElfW(Rela) * relocations, size_t bytes, ElfW(Addr) base,
-                  const Tables& tables) noexcept {
-  for (size_t i = 0; i < bytes / sizeof(ElfW(Rela)); i++) {
-    auto type = static_cast<uint32_t>(ELF64_R_TYPE(relocations[i].r_info));
-    if (type != kJumpSlot && type != kData) continue;
-    const ElfW(Sym) & symbol = tables.symbols[ELF64_R_SYM(relocations[i].r_info)];
-    if (symbol.st_name >= tables.text_bytes) continue;
-    const char* name = tables.texts + symbol.st_name;
-    if (strncmp(name, "cupti", 5) != 0) continue;
-    for (const Hook& hook : kHooks) {
-      if (reals[hook.which] != nullptr && strcmp(name, hook.name) == 0) {
-        replace(base + relocations[i].r_offset, hook.function);
-      }
-    }
-  }
-}
-
-int look_at(dl_phdr_info* info, size_t, void* own) noexcept {
-  const ElfW(Dyn)* dynamic = nullptr;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) & header = info->dlpi_phdr[i];
-    auto start = info->dlpi_addr + header.p_vaddr;
-    auto here = reinterpret_cast<ElfW(Addr)>(own);
-    if (header.p_type == PT_LOAD && here >= start && here < start + header.p_memsz) return 0;
-    if (header.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
-  }
-  const char* name = strrchr(info->dlpi_name, '/');
-  if (dynamic == nullptr || (name != nullptr && strncmp(name, "/libcupti.so", 12) == 0)) return 0;
-  Tables tables = {};
-  const ElfW(Rela)* calls = nullptr;
-  const ElfW(Rela)* others = nullptr;
-  size_t call_bytes = 0, other_bytes = 0;
-  for (; dynamic->d_tag != DT_NULL; dynamic++) {
-    switch (dynamic->d_tag) {
-      case DT_SYMTAB:
-        tables.symbols = reinterpret_cast<const ElfW(Sym)*>(dynamic->d_un.d_ptr);
-        break;
-      case DT_STRTAB:
-        tables.texts = reinterpret_cast<const char*>(dynamic->d_un.d_ptr);
-        break;
-      case DT_STRSZ:
-        tables.text_bytes = dynamic->d_un.d_val;
-        break;
-      case DT_JMPREL:
-        calls = reinterpret_cast<const ElfW(Rela)*>(dynamic->d_un.d_ptr);
-        break;
-      case DT_PLTRELSZ:
-        call_bytes = dynamic->d_un.d_val;
-        break;
-      case DT_RELA:
-        others = reinterpret_cast<const ElfW(Rela)*>(dynamic->d_un.d_ptr);
-        break;
-      case DT_RELASZ:
-        other_bytes = dynamic->d_un.d_val;
-        break;
-      default:
-        break;
-    }
-  }
-  // The kernel's own page (vdso) has addresses that are not relocated.
-  if (tables.symbols == nullptr || tables.texts == nullptr ||
-      reinterpret_cast<ElfW(Addr)>(tables.texts) < info->dlpi_addr) {
-    return 0;
-  }
-  if (calls != nullptr) look_through(calls, call_bytes, info->dlpi_addr, tables);
-  if (others != nullptr) look_through(others, other_bytes, info->dlpi_addr, tables);
-  return 0;
-}
-
-struct Protection {
-  ElfW(Addr) address;
-  int flags;  // as the loader set them; -1: not found
-};
-
-int look_for_protection(dl_phdr_info* info, size_t, void* data) noexcept {
-  auto* wanted = static_cast<Protection*>(data);
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) & header = info->dlpi_phdr[i];
-    auto start = info->dlpi_addr + header.p_vaddr;
-    if (header.p_type != PT_LOAD || wanted->address < start ||
-        wanted->address >= start + header.p_memsz) {
-      continue;
-    }
-    wanted->flags = ((header.p_flags & PF_R) != 0 ? PROT_READ : 0) |
-                    ((header.p_flags & PF_W) != 0 ? PROT_WRITE : 0) |
-                    ((header.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
-    return 1;
-  }
-  return 0;
-}
-
-// Whoever looks a function up by dlsym is led past us as well, and so is every library that is
-// loaded from now on: the address in libcupti's table of symbols, in this process, becomes ours.
-void lead_lookups(const Hook& hook) noexcept {
-  Dl_info info = {};
-  void* entry = nullptr;
-  if (dladdr1(reals[hook.which], &info, &entry, RTLD_DL_SYMENT) == 0) return;
-  // Another name for the same address, which nobody looks up.
-  if (entry == nullptr || info.dli_sname == nullptr || strcmp(info.dli_sname, hook.name) != 0) {
-    return;
-  }
-  auto* value = &static_cast<ElfW(Sym)*>(entry)->st_value;
-  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  auto* start = reinterpret_cast<void*>(reinterpret_cast<size_t>(value) & ~(page - 1));
-  // In libraries of older linkers code may lie in the same page: it stays executable all the time.
-  Protection before = {reinterpret_cast<ElfW(Addr)>(value), -1};
-  dl_iterate_phdr(look_for_protection, &before);
-  if (before.flags < 0 || mprotect(start, page, before.flags | PROT_WRITE) != 0) return;
-  auto base = reinterpret_cast<ElfW(Addr)>(reals[hook.which]) - *value;
-  __atomic_store_n(value, reinterpret_cast<ElfW(Addr)>(hook.function) - base, __ATOMIC_RELEASE);
-  mprotect(start, page, before.flags);
-}
+// Those of them that this libcupti has.
+LedCall led[kFunctions] = {};
+size_t leds = 0;
 
 // Once: the functions themselves, before their places are taken.
 bool know_functions() noexcept {
@@ -374,7 +238,9 @@ bool know_functions() noexcept {
   // What is changed in it must stay what we know.
   library.keep();
   for (const Hook& hook : kHooks) {
-    if (reals[hook.which] != nullptr) lead_lookups(hook);
+    if (reals[hook.which] == nullptr) continue;
+    led[leds] = {hook.name, reals[hook.which], hook.function};
+    lead_lookups(led[leds++]);
   }
   return true;
 }
@@ -412,7 +278,7 @@ void watch_neighbours() noexcept {
     }
   }
   if (!know_functions() || hooked.exchange(loaded.changes) == loaded.changes) return;
-  dl_iterate_phdr(look_at, const_cast<Hook*>(kHooks));
+  lead_imports({led, leds});
 }
 
 }  // namespace pilotlight::cupti
