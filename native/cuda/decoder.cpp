@@ -15,6 +15,9 @@ const char* const kMemories[] = {"Unknown", "Pageable", "Pinned", "Device",
                                  "Array",   "Managed",  "Device", "Managed"};
 const char* const kSynchronizations[] = {"Synchronize", "Event Sync", "Stream Wait Event",
                                          "Stream Sync", "Context Sync"};
+// More than a clock is off by, less than clocks differ by: a record may be asked for before its
+// work is over.
+constexpr double kSlackNs = 1e9;
 constexpr uint64_t kWholeDevice = ~0ull;
 constexpr uint64_t kMemoryTrack = ~0ull - 1;
 constexpr uint64_t kOverheadTrack = ~0ull - 2;
@@ -74,11 +77,25 @@ bool Decoder::wait_for_room() noexcept {
   return false;
 }
 
+// By CUPTI's clock, or by another that fits. False: by none.
+bool Decoder::place(uint64_t start, uint64_t* ticks) noexcept {
+  *ticks = map_.ticks(start);
+  if (__builtin_expect(*ticks >= earliest_ && *ticks <= latest_, 1)) return true;
+  map_ = clock_->map_of(start, earliest_, latest_);
+  *ticks = map_.ticks(start);
+  return *ticks >= earliest_ && *ticks <= latest_;
+}
+
 void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
                     uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept {
   if (node != 0) counts_.nodes.add(1);
   if (times.start == 0 || times.end == 0) {
     counts_.zero_times.add(1);
+    return;
+  }
+  uint64_t start_ticks = 0;
+  if (!place(times.start, &start_ticks)) {
+    counts_.misplaced.add(1);
     return;
   }
   uint64_t length = times.end - times.start;
@@ -104,7 +121,7 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
   activity.stack = origin.stack;
   activity.range = origin.range;
   if (__builtin_expect(!ring_->has_room(sizeof(activity)), 0)) wait_for_room();
-  if (ring_->write_at(RecordType::kActivity, name, activity, map_.ticks(times.start))) {
+  if (ring_->write_at(RecordType::kActivity, name, activity, start_ticks)) {
     counts_.records.add(1);
   } else {
     counts_.ring_full.add(1);
@@ -258,6 +275,9 @@ bool Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patienc
   ring_ = ring;
   patience_ns_ = patience_ns;
   map_ = clock_->map();
+  auto slack = static_cast<uint64_t>(kSlackNs * clock_->ticks_per_ns());
+  earliest_ = clock_->first_ticks() > slack ? clock_->first_ticks() - slack : 0;
+  latest_ = ticks_of(clock_->kind()) + slack;
   inside_ = buffer;
   done_before_ = done_;
   is_inside_.store(true, std::memory_order_release);

@@ -28,6 +28,7 @@ struct DecodeCounts {
   Count cut_buffers;     // whose rest CUPTI could not read
   Count graphs;          // as a whole, with or without times
   Count nodes;           // of graphs, the same
+  Count misplaced;       // before the process began or after now, left out
   Count unknown_nodes;   // that nobody saw captured, or too long ago
 };
 
@@ -44,6 +45,7 @@ inline constexpr DecodeCounter kDecodeCounters[] = {
     {"gpu/cut_buffers", &DecodeCounts::cut_buffers},
     {"gpu/zero_timestamps", &DecodeCounts::zero_times},
     {"gpu/out_of_order", &DecodeCounts::out_of_order},
+    {"gpu/misplaced", &DecodeCounts::misplaced},
     {"gpu/unknown_records", &DecodeCounts::unknown},
     {"gpu/without_launch", &DecodeCounts::without_origin},
     {"gpu/nodes_lost", &DecodeCounts::unknown_nodes},
@@ -100,6 +102,7 @@ class Decoder {
   void dispatch(const cupti::Activity* record) noexcept;
   void add_dropped(const FullBuffer& buffer) noexcept;
   bool wait_for_room() noexcept;
+  bool place(uint64_t start, uint64_t* ticks) noexcept;
   TrackEntry* track(uint32_t device, TrackKind kind, uint64_t stream) noexcept;
   uint32_t name(const char* text) noexcept;
 
@@ -111,6 +114,7 @@ class Decoder {
   const ProviderApi* api_ = nullptr;
   RingWriter* ring_ = nullptr;
   ClockMap map_ = {0, 0, 1, 1};
+  uint64_t earliest_ = 0, latest_ = 0;  // ticks at which work of this buffer may have begun
   int64_t patience_ns_ = 0;
   std::atomic<bool> hurries_{false};
   std::atomic<bool> stops_{false};

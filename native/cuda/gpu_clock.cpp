@@ -81,6 +81,21 @@ ClockMap GpuClock::map() const noexcept {
   return map;
 }
 
+ClockMap GpuClock::map_of(uint64_t gpu, uint64_t earliest, uint64_t latest) const noexcept {
+  ClockPair pair = read_clocks(kind_);
+  pthread_mutex_lock(&lock_);
+  const ClockMap maps[] = {map_,
+                           before_,
+                           {0, 0, 1, 1 / ticks_per_ns_},
+                           {pair.ticks, static_cast<uint64_t>(pair.realtime_ns), ticks_per_ns_, 1}};
+  pthread_mutex_unlock(&lock_);
+  for (const ClockMap& map : maps) {
+    uint64_t ticks = map.ticks(gpu);
+    if (ticks >= earliest && ticks <= latest) return map;
+  }
+  return maps[0];
+}
+
 void GpuClock::check() noexcept {
   measure_rate();
   Anchor now = {};
@@ -88,6 +103,9 @@ void GpuClock::check() noexcept {
   auto off = static_cast<double>(static_cast<int64_t>(map_.ticks(now.gpu) - now.ticks));
   if (std::fabs(off) / ticks_per_ns_ > kJumpNs + static_cast<double>(now.uncertainty_ns)) {
     jumps_++;
+    pthread_mutex_lock(&lock_);
+    before_ = map_;
+    pthread_mutex_unlock(&lock_);
     begin();
     return;
   }

@@ -48,6 +48,12 @@ class GpuClock {
 
   // As it is now, for a while: to be used by one thread without a lock.
   ClockMap map() const noexcept;
+  // The one by which this time of a record lies between these ticks: that of now; that of before
+  // CUPTI's clock jumped; our own ticks, or the wall clock, where a tool gave CUPTI a clock that
+  // cuptiGetTimestamp does not follow. That of now if none does.
+  ClockMap map_of(uint64_t gpu, uint64_t earliest, uint64_t latest) const noexcept;
+  uint64_t first_ticks() const noexcept { return first_.ticks; }
+  ClockKind kind() const noexcept { return kind_; }
   double ticks_per_ns() const noexcept { return ticks_per_ns_; }
   uint64_t uncertainty_ns() const noexcept { return anchor_.uncertainty_ns; }
   uint64_t jumps() const noexcept { return jumps_; }
@@ -67,6 +73,7 @@ class GpuClock {
   Anchor since_ = {};  // from when on CUPTI has the clock that it has now
   Anchor anchor_ = {};
   ClockMap map_ = {0, 0, 1, 1};
+  ClockMap before_ = {0, 0, 1, 1};  // the last jump
   mutable pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   uint64_t jumps_ = 0;
 };

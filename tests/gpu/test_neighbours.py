@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.gpu.conftest import RunGpuJob
 from tests.gpu.wheels import libraries
@@ -227,6 +228,44 @@ def test_a_profiler_gets_all_its_records_although_it_asks_for_them_late(
     ]
     assert len(lengths) == 20
     assert all(2_900_000 < length < 3_100_000 for length in lengths), lengths
+
+
+def test_a_clock_that_cupti_keeps_from_us_is_found_by_the_times_of_records(
+    gpu_job: RunGpuJob, simulator: Path
+) -> None:
+    """PyTorch's profiler gives CUPTI the processor's counter; that cuptiGetTimestamp tells it from
+    then on is not written anywhere. Here it does not."""
+    tracer = str(simulator / "cupti-28" / "libtracer.so")
+    done = gpu_job(
+        _TRACED.format(tracer=tracer, until_collected=0.2),
+        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
+        PILOTLIGHT_SIM_TRAPS="clock_apart",
+        TRACER_CLOCK="ticks",
+    )
+    assert done.code == 0, done.err
+    table = done.recording.detail("activities")
+    rows = np.array(done.names("activities")) == "after"
+    lengths, starts = table["duration_ns"][rows], table["start_ns"][rows]
+    assert lengths.size == 20
+    assert all(2_900_000 < length < 3_100_000 for length in lengths.tolist()), lengths
+    launches = done.recording.detail("launches")["start_ns"]
+    # Each begins after its launch, and all of them before the end of the job.
+    assert starts.min() > launches.min() and starts.max() < launches.max() + 1e9
+
+
+def test_times_by_no_known_clock_are_left_out_and_counted(
+    gpu_job: RunGpuJob, simulator: Path
+) -> None:
+    tracer = str(simulator / "cupti-28" / "libtracer.so")
+    done = gpu_job(
+        _TRACED.format(tracer=tracer, until_collected=0.2),
+        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
+        PILOTLIGHT_SIM_TRAPS="clock_apart",
+    )
+    assert done.code == 0, done.err
+    assert done.rows("activities")["after"] == 0
+    (found,) = gpu_work_of(done.recording).processes
+    assert found.losses["gpu/misplaced"] >= 20
 
 
 # It never unsubscribes, and traces twice.

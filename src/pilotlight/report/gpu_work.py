@@ -43,6 +43,7 @@ LOSSES = {
     "gpu/zero_timestamps": "records without a time",
     "gpu/unknown_records": "records that could not be read",
     "gpu/out_of_order": "records out of order",
+    "gpu/misplaced": "records left out, by no clock their time is of this process",
     "gpu/names_shared": "kernels under a shared name, there were too many",
     "gpu/nodes_lost": "kernels of graphs shown where these were launched: the capture was not seen",
     "gpu/clock_jumps": "jumps of the clock",
