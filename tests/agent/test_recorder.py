@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,3 +248,30 @@ def test_a_full_disk_costs_the_oldest_chunks_and_the_budget_shrinks(
     assert recording.detail("gaps")["count"].sum() == recording.manifest.lost.rows_dropped
     producer.close()
     agent.stop()
+
+
+def test_a_job_that_ends_on_a_full_disk_keeps_its_sums_its_end_and_no_spool(
+    small_disk: Path,
+) -> None:
+    """The disk is full of others' bytes: no chunk of detail is left to drop for room."""
+    folder = small_disk / "recording"
+    folder.mkdir()
+    one = recorder(folder)
+    one.begin_commit(0, 1 << 20)
+    steps = [(0, 1, number, number * SECOND, SECOND) for number in range(2000)]
+    one.commit([Taken(0, "s" * 32, {}, {"steps": packed("steps", steps)}, {})], SECOND)
+    with (
+        (small_disk / "others").open("wb", buffering=0) as others,
+        pytest.raises(OSError, match="No space left"),
+    ):
+        while True:
+            others.write(bytes(4096))
+    one.close()
+    one.manifest = replace(one.manifest, state="finished", exit_code=3)
+    one.write_manifest(manifest().agent, manifest().clocks)
+    names = {entry.name for entry in folder.iterdir()}
+    assert names & {"windows.spool", "manifest.json.new"} == set()
+    assert read_manifest(folder).exit_code == 3
+    assert Recording.open(folder).windows("steps").rows == 2000
+    held = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    assert not [path for path in held if path.startswith(str(folder))]

@@ -82,7 +82,7 @@ def test_a_long_command_hides_no_other_column(tmp_path: Path, width: int) -> Non
 def test_an_empty_recording_says_so(tmp_path: Path) -> None:
     write_head(tmp_path, ranks=0)
     text = shown(tmp_path, 80)
-    assert text.startswith("No Python with pilotlight installed ran")
+    assert text.startswith("No process was recorded: no Python with pilotlight")
     assert "Processes" not in text
     assert "nothing: no record was lost" in text
     assert "not measured" in text

@@ -73,4 +73,4 @@ def test_a_recording_of_nothing_is_told_without_an_error(
 ) -> None:
     write_head(root / "empty", ranks=0, job="empty")
     assert main(["report", "empty"]) == 0
-    assert capsys.readouterr().out.startswith("No Python with pilotlight installed ran")
+    assert capsys.readouterr().out.startswith("No process was recorded: no Python with pilotlight")

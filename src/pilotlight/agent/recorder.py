@@ -99,7 +99,7 @@ class Recorder:
                 self.detail.close()
         if self.detail.is_open:
             return False
-        self._incomplete = not self._try(lambda: self.detail.open(now_ns))
+        self._incomplete = not self._try("detail", lambda: self.detail.open(now_ns))
         self.devices.new_chunk()
         return True
 
@@ -145,13 +145,7 @@ class Recorder:
             ),
         )
         self.manifest = manifest
-        with self._noting("manifest.json"):
-            try:
-                write_manifest(self.folder, manifest)
-            except FileNotFoundError:
-                self._come_back()
-                write_manifest(self.folder, manifest)
-                raise
+        self._try("manifest.json", self._put_manifest)
         with self._noting("processes.jsonl"):
             self.roster.retry()
 
@@ -170,13 +164,23 @@ class Recorder:
         with self._noting("windows"):
             self.windows.write()
 
+    def _put_manifest(self) -> None:
+        try:
+            write_manifest(self.folder, self.manifest)
+        except FileNotFoundError:
+            self._come_back()
+            write_manifest(self.folder, self.manifest)
+            raise
+
     def _commit_group(self, group: Sequence[Taken], devices: Tables, now_ns: int) -> None:
         positions: dict[str, object] = {one.segment: one.positions for one in group}
         positions[COMMIT_KEY] = self._commit
         parts = [*(one.detail for one in group), devices]
         if self._gaps:
             parts.append({"gaps": packed("gaps", self._gap_rows())})
-        if self.detail.is_open and self._try(lambda: self.detail.commit(parts, positions)):
+        if self.detail.is_open and self._try(
+            "detail", lambda: self.detail.commit(parts, positions)
+        ):
             self._gaps.clear()
             return
         # Readers need the definitions that went down with these rows: the next chunk repeats them.
@@ -185,14 +189,14 @@ class Recorder:
         for one in group:
             self._count_gap(one.process, one.rows, now_ns)
 
-    def _try(self, write: Callable[[], None]) -> bool:
+    def _try(self, what: str, write: Callable[[], None]) -> bool:
         """Writes; on a full disk, again after old chunks were dropped. False: it did not work."""
         for _ in range(_ATTEMPTS):
             try:
                 write()
                 return True
             except (OSError, ValueError) as error:
-                self._note("detail", error)
+                self._note(what, error)
                 is_full = isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
                 if not is_full or not self._make_room():
                     return False

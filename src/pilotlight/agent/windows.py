@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
 from pilotlight.agent.detail import COMMIT_KEY
@@ -51,6 +52,8 @@ class Windows:
         try:
             self._spool.append(commit, parts)
         except OSError as error:
+            # The sums are kept by their chunk, which takes less room: it gets them now.
+            self._due_ns = 0
             return f"windows.spool: {error.strerror or error}"
         return None
 
@@ -66,17 +69,30 @@ class Windows:
             return
         merged = merge_sums(self._waiting)
         try:
-            writer = self._open()
-            for part in merged:
-                for table, (rows, columns) in part.items():
-                    writer.append(table, rows, columns)
-            writer.commit({COMMIT_KEY: self._commit})
-            self._spool.clear()
+            self._put(merged)
         except OSError:
             if self._waiting_bytes > _WAITING_BYTES:
                 self.drop_waiting()
             raise
         self._forget_waiting()
+
+    def _put(self, merged: Sequence[Tables]) -> None:
+        try:
+            self._append(merged)
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                raise
+            # The spool has the same sums in more bytes: its room is enough for them.
+            self._spool.clear()
+            self._append(merged)
+        self._spool.clear()
+
+    def _append(self, merged: Sequence[Tables]) -> None:
+        writer = self._open()
+        for part in merged:
+            for table, (rows, columns) in part.items():
+                writer.append(table, rows, columns)
+        writer.commit({COMMIT_KEY: self._commit})
 
     def drop_waiting(self) -> None:
         """Gives up what waits; counted."""
@@ -84,12 +100,17 @@ class Windows:
         self._forget_waiting()
 
     def close(self) -> None:
-        """Writes what waits and ends the chunk."""
-        self.write()
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            writer.close()
-        self._spool.remove()
+        """Writes what waits and ends the chunk. OSError: what it did not take is counted."""
+        try:
+            self.write()
+        except OSError:
+            self.drop_waiting()
+            raise
+        finally:
+            self._spool.remove()
+            if self._writer is not None:
+                writer, self._writer = self._writer, None
+                writer.close()
 
     def forget(self) -> None:
         """The folder was taken away under us; what waits is still to be written."""

@@ -130,7 +130,8 @@ class _Voice:
         processes = int(summary["processes_ever"])
         if processes == 0:
             self.say(
-                "no Python with pilotlight installed ran; `pilotlight doctor` says what is missing"
+                "no process was recorded: no Python with pilotlight installed ran, or its probe "
+                "could not start; `pilotlight doctor` says which"
             )
             return
         still = (
@@ -141,6 +142,12 @@ class _Voice:
             f"{int(summary['records_read']):,} records, "
             f"{int(summary['records_dropped']):,} dropped: {folder}"
         )
+        if summary["errors"]:
+            self.say(
+                f"not all of it could be written ({summary['errors'][0]}): "
+                f"{int(summary['rows_dropped']):,} rows lost, "
+                f"{int(summary['chunks_dropped']):,} old chunks of detail dropped"
+            )
         self.say(f"see it with `pilotlight report{f' {output}' if output else ''}`")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -148,8 +149,13 @@ def _lost(content: Mapping[str, object]) -> Lost:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replaces the manifest as a whole: a reader sees the old one or the new one."""
     beside = folder / f"{MANIFEST_FILE}.new"
-    beside.write_text(manifest.to_json())
-    beside.replace(folder / MANIFEST_FILE)
+    try:
+        beside.write_text(manifest.to_json())
+        beside.replace(folder / MANIFEST_FILE)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def read_manifest(folder: Path) -> Manifest:

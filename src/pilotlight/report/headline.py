@@ -65,7 +65,10 @@ def _outlier(report: Report, steps: ProcessSteps, outlier: Outlier) -> str:
 
 def _without_steps(report: Report) -> str:
     if not report.processes:
-        return "No Python with pilotlight installed ran: `pilotlight doctor` says what is missing."
+        return (
+            "No process was recorded: no Python with pilotlight installed ran, or its probe could "
+            "not start; `pilotlight doctor` says which."
+        )
     if not report.functions:
         return (
             f"Nothing was sampled in {units.duration(report.duration_ns)} and no step was marked: "
