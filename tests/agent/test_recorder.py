@@ -273,5 +273,7 @@ def test_a_job_that_ends_on_a_full_disk_keeps_its_sums_its_end_and_no_spool(
     assert names & {"windows.spool", "manifest.json.new"} == set()
     assert read_manifest(folder).exit_code == 3
     assert Recording.open(folder).windows("steps").rows == 2000
-    held = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    held = [
+        str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()
+    ]
     assert not [path for path in held if path.startswith(str(folder))]

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import RunPilotlight
 
 from pilotlight.doctor import machine
-from pilotlight.doctor.python import _activation
+from pilotlight.doctor.python import _activation, version_check
 
 
 def test_every_check_says_what_it_found_and_what_to_do(pilotlight_cli: RunPilotlight) -> None:
@@ -72,3 +72,13 @@ def test_stacks_are_read_by_the_older_way_where_a_thread_cannot_have_files_of_it
     monkeypatch.setattr(machine, "_CLOSE_RANGE", -1)
     check = machine._stack_reading()
     assert check.state == "ok" and "process_vm_readv" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("version", "can_be_read"),
+    [("3.9", False), ("3.10", True), ("3.14", True), ("3.14t", False), ("3.15", False)],
+)
+def test_a_python_whose_stacks_cannot_be_read_is_told(version: str, can_be_read: bool) -> None:
+    check = version_check(version)
+    assert check.state == ("ok" if can_be_read else "limited")
+    assert can_be_read or "3.10 to 3.14" in check.fix

@@ -64,5 +64,22 @@ def test_without_a_compiler_the_build_says_what_to_install(tmp_path: Path) -> No
     assert "needs a C++17 compiler" in done.stderr and "apt-get install g++" in done.stderr
 
 
+def test_for_a_free_threaded_python_the_build_says_that_it_cannot(tmp_path: Path) -> None:
+    """It would bring back the lock of the whole program; a Python that says of itself to be one."""
+    cmake = shutil.which("cmake", path=_tools())
+    if cmake is None or shutil.which("c++") is None:
+        pytest.skip("cmake or a compiler is not installed")
+    python = tmp_path / "python3t"
+    answers = f'*Py_GIL_DISABLED*) echo 1;; *) exec {sys.executable} "$@";;'
+    python.write_text(f'#!/bin/sh\ncase "$*" in {answers} esac\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        [cmake, "-G", "Ninja", "-S", ROOT, "-B", tmp_path / "b", f"-DPython_EXECUTABLE={python}"],
+        env={"PATH": _tools()}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "does not run in a free-threaded Python" in done.stderr
+
+
 def _tools() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

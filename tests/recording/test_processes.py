@@ -11,7 +11,7 @@ from pilotlight.recording.processes import (
 )
 
 START = ProcessStart(0, 4711, 88, "9f", 812, 1789, (1, 0), {"rank": 3, "command": ["python", "x"]})
-END = ProcessEnd(0, "died", 913, exit_code=-9, read=120, dropped=4)
+END = ProcessEnd(0, "died", 913, exit_code=-9, read=120, dropped=4, off="too slow")
 
 
 def test_a_process_and_its_end_come_back(tmp_path: Path) -> None:

@@ -104,3 +104,14 @@ def test_what_is_known_in_part_is_marked_where_it_stands(tmp_path: Path) -> None
     write_chunk(tmp_path / "detail" / "000002", {**names, "spans": [span]})
     (line,) = [line for line in shown(tmp_path, 120).splitlines() if line.startswith("forward")]
     assert "≥ " in line and line.count("~") == 2
+
+
+def test_a_process_whose_stacks_could_not_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    write_head(tmp_path, ranks=0, last_chunk=1)
+    reason = "stacks can be read on Python 3.10 to 3.14 only"
+    for number in range(2):
+        append_event(tmp_path, ProcessStart(number, 4711 + number, 5, "", 1, 2, (1, 0), {}))
+        append_event(tmp_path, ProcessEnd(number, "exit", 90 * S, exit_code=0, off=reason))
+    text = " ".join(shown(tmp_path, 120).split())
+    assert f"no stacks of 2 processes (pid 4711 and others): {reason}" in text
+    assert "nothing: no record was lost" not in text

@@ -182,6 +182,7 @@ class Process:
             rings_quarantined=self.reader.losses()["quarantined"],
             read=self.read,
             dropped=self.dropped,
+            off=self.reader.off() or "",
         )
 
     def close(self) -> None:

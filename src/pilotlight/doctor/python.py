@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from pilotlight.doctor.check import Check, broken, limited, ok
 
 _WALKABLE = ((3, 10), (3, 14))
+_OTHER_PYTHON = "use Python 3.10 to 3.14 with its lock (not free-threaded) for stack sampling"
 _TIMEOUT_S = 20
 
 # What a Python answers about itself: version, whether the package is there, whether the .pth is.
@@ -19,12 +21,13 @@ import importlib.util, os, sys, sysconfig
 found = importlib.util.find_spec("pilotlight") is not None
 places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path}
 pth = any(os.path.exists(os.path.join(p, "pilotlight.pth")) for p in places if p)
-print("%d.%d" % sys.version_info[:2], int(found), int(pth), sys.flags.no_site)
+free = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+print("%d.%d" % sys.version_info[:2] + free, int(found), int(pth), sys.flags.no_site)
 """
 
 
 def python_checks() -> list[Check]:
-    checks = [_native(), _version(sys.version_info[:2])]
+    checks = [_native(), version_check(_own_version())]
     seen = {Path(sys.executable).resolve()}
     checks.append(_activation(sys.executable, "this Python"))
     for name in ("python", "python3"):
@@ -49,15 +52,28 @@ def _native() -> Check:
     return ok("compiled parts", f"{Path(str(_probe.__file__)).name}, ABI {major}.{minor}")
 
 
-def _version(version: tuple[int, int]) -> Check:
-    text = f"{version[0]}.{version[1]}"
-    if _WALKABLE[0] <= version <= _WALKABLE[1]:
-        return ok("Python version", f"{text}: stacks can be read")
+def version_check(version: str) -> Check:
+    """Of a version as `python -V` has it, in two numbers; with a `t` behind it free-threaded."""
+    if is_walkable(version):
+        return ok("Python version", f"{version}: stacks can be read")
     return limited(
         "Python version",
-        f"{text}: stacks of this version cannot be read yet; ranges, steps and GC are recorded",
-        "use Python 3.10 to 3.14 for stack sampling",
+        f"{version}: stacks of this Python cannot be read; ranges, steps and GC are recorded",
+        _OTHER_PYTHON,
     )
+
+
+def is_walkable(version: str) -> bool:
+    """Whether the sampler can read stacks of that Python."""
+    major, _, minor = version.partition(".")
+    if not (major.isdigit() and minor.isdigit()):
+        return False
+    return _WALKABLE[0] <= (int(major), int(minor)) <= _WALKABLE[1]
+
+
+def _own_version() -> str:
+    text = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return f"{text}t" if sysconfig.get_config_var("Py_GIL_DISABLED") else text
 
 
 def _activation(python: str, label: str) -> Check:
@@ -91,6 +107,10 @@ def _activation(python: str, label: str) -> Check:
             what,
             f"{python}: pilotlight.pth is missing, so PILOTLIGHT=1 does nothing there",
             f"{python} -m pip install --force-reinstall pilotlight",
+        )
+    if not is_walkable(version):
+        return limited(
+            what, f"{python} ({version}): recorded, but its stacks cannot be read", _OTHER_PYTHON
         )
     return ok(
         what, f"{python} ({version}); `python -S` would skip it: call pilotlight.start() then"

@@ -35,7 +35,10 @@ class ProcessStart:
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """`how` is one of ENDS; `exit_code` is the negative number of a signal, None if not known."""
+    """`how` is one of ENDS; `exit_code` is the negative number of a signal, None if not known.
+
+    `off` is why the probe turned itself, or its sampling, off.
+    """
 
     process: int
     how: str
@@ -44,6 +47,7 @@ class ProcessEnd:
     rings_quarantined: int = 0
     read: int = 0
     dropped: int = 0
+    off: str = ""
 
     event: str = "end"
 
@@ -130,6 +134,7 @@ def _event(content: Mapping[str, object]) -> ProcessStart | ProcessEnd:
             rings_quarantined=take_or(content, "rings_quarantined", 0),
             read=take_or(content, "read", 0),
             dropped=take_or(content, "dropped", 0),
+            off=take_or(content, "off", ""),
         )
     if kind != "start":
         raise FormatError(f"event is {kind!r:.40}")

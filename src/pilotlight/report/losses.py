@@ -8,7 +8,7 @@ import numpy as np
 
 from pilotlight.recording.columns import group
 from pilotlight.recording.recording import Recording
-from pilotlight.recording.schema import GapReason
+from pilotlight.recording.schema import GapReason, WindowKind
 from pilotlight.report.coverage import Coverage
 from pilotlight.report.steps import StepRows
 
@@ -59,8 +59,24 @@ def losses_of(recording: Recording, coverage: Coverage, steps: list[StepRows]) -
         write_errors=lost.write_errors,
         samples_torn=int(sampler["torn"].sum(dtype=np.int64)),
         passes_skipped=int(sampler["skipped"].sum(dtype=np.int64)),
-        warnings=tuple(recording.warnings),
+        warnings=(*_without_stacks(recording), *recording.warnings),
     )
+
+
+def _without_stacks(recording: Recording) -> list[str]:
+    """Processes that were recorded, but not sampled, by the reason that their probe gave."""
+    sums = recording.windows("windows")
+    early = sums["process"][sums["kind"] == WindowKind.SAMPLE]
+    sampled = {*recording.detail("samples")["process"].tolist(), *early.tolist()}
+    reasons: dict[str, list[int]] = {}
+    for process in recording.processes:
+        if process.end is not None and process.end.off and process.start.process not in sampled:
+            reasons.setdefault(process.end.off, []).append(process.start.pid)
+    return [
+        f"no stacks of {len(pids)} process{'es' if len(pids) > 1 else ''} "
+        f"(pid {pids[0]}{' and others' if len(pids) > 1 else ''}): {reason}"
+        for reason, pids in reasons.items()
+    ]
 
 
 def _gaps(recording: Recording, coverage: Coverage, steps: dict[int, StepRows]) -> tuple[Gap, ...]:

@@ -53,7 +53,10 @@ def loss_notes(report: Report) -> list[str]:
     for number, what in (
         (losses.chunks_dropped, "chunks of detail dropped for the budget"),
         (losses.rows_dropped, "rows dropped by the recorder"),
-        (losses.samples_torn, "samples dropped because the stack changed while it was read"),
+        (
+            losses.samples_torn,
+            "samples dropped: the stack changed while it was read, or over 512 threads",
+        ),
         (losses.passes_skipped, "rounds of the sampler left out to keep its cost down"),
     ):
         if number:
