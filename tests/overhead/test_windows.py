@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pilotlight.overhead.windows import LEAST_PAIRS, Window, compare, place_steps
+from pilotlight.overhead.interval import LEAST_PAIRS
+from pilotlight.overhead.windows import Window, compare, long_enough, place_steps
 
 
 def alternating(pairs: int, on_ns: int, off_ns: int) -> list[Window]:
@@ -37,9 +38,26 @@ def test_windows_with_too_few_steps_do_not_count() -> None:
 
 
 def test_a_window_cut_off_by_the_end_of_the_job_is_left_out() -> None:
-    comparison = compare(alternating(6, 10, 10)[:-1])
+    comparison = compare(alternating(LEAST_PAIRS + 1, 10, 10)[:-1])
     assert comparison is not None
-    assert comparison.step_time.pairs == 5
+    assert comparison.step_time.pairs == LEAST_PAIRS
+
+
+def test_a_process_that_ended_in_a_window_costs_only_the_cpu_time_of_its_pair() -> None:
+    windows = alternating(12, on_ns=103, off_ns=100)
+    windows[-1].cpu_ns = -5_000
+    comparison = compare(windows)
+    assert comparison is not None and comparison.cpu_per_step is not None
+    assert comparison.cpu_per_step.pairs == 11
+    assert comparison.cpu_per_step.value == pytest.approx(1.03)
+
+
+def test_windows_are_long_enough_for_the_slowest_steps() -> None:
+    rates = [{"steps_per_s": rate} for rate in (0.0, 100.0, 0.5)]
+    assert long_enough(1.0, rates) == 10.0
+    assert long_enough(1.0, rates[:2]) == 1.0
+    assert long_enough(1.0, []) == 1.0
+    assert long_enough(1.0, [{"steps_per_s": 0.001}]) == 120.0
 
 
 def test_a_step_across_the_border_belongs_to_no_window() -> None:

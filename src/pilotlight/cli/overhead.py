@@ -6,15 +6,17 @@ import argparse
 import dataclasses
 import json
 import os
+import statistics
 import sys
 import threading
+import time
 from pathlib import Path
 
 from pilotlight.cli.run import job_environment
 from pilotlight.client import Client
 from pilotlight.errors import PilotlightError, UsageError
-from pilotlight.launch import JobProcess, StartFailed, split_command
-from pilotlight.overhead.interval import Ratio
+from pilotlight.launch import Ended, JobProcess, StartFailed, split_command
+from pilotlight.overhead.interval import LEAST_PAIRS, Ratio, meaning
 from pilotlight.overhead.repeats import Runs, repeat
 from pilotlight.overhead.windows import Comparison, Switcher, Window, compare, place_steps
 
@@ -32,14 +34,18 @@ class Overhead:
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "--window", type=float, default=1.0, metavar="S", help="seconds on or off (1)"
+            "--window",
+            type=float,
+            default=1.0,
+            metavar="S",
+            help="seconds on or off, longer where steps are long (1)",
         )
         parser.add_argument(
             "--repeats",
             type=int,
-            default=5,
+            default=LEAST_PAIRS,
             metavar="N",
-            help="whole runs each way, for a job without steps (5)",
+            help="whole runs each way, for a job without steps (6)",
         )
         parser.add_argument("--json", action="store_true", help="the result as JSON")
         parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
@@ -51,12 +57,23 @@ class Overhead:
         if args.window < 0.1 or args.repeats < 2:
             raise UsageError("--window is at least 0.1 s, --repeats at least 2")
         job = f"overhead-{os.getpid()}"
+        _say("recording goes on and off while the job runs; Ctrl-C ends both and tells the result")
         try:
             with ensure_agent() as client:
-                comparison = _one_run(client, job, command, args.window)
+                began = time.monotonic()
+                comparison, ended = _one_run(client, job, command, args.window)
             if comparison is not None:
-                return _show_windows(comparison, args.json)
-            _say("too few steps in too few windows; comparing whole runs instead")
+                _show_windows(comparison, args.json)
+            if ended.signal is None and ended.exit_code != 0:
+                raise PilotlightError(f"the command ended with exit code {ended.exit_code}")
+            if comparison is not None:
+                return 0
+            if ended.signal is not None:
+                raise PilotlightError("the command was ended before there was enough to compare")
+            _say(
+                f"too few steps in too few windows; comparing whole runs instead: "
+                f"{2 * args.repeats} more of about {time.monotonic() - began:.0f} s"
+            )
             runs = repeat(command, job_environment(job, None), args.repeats, _say)
         except StartFailed as failed:
             print(f"pilotlight overhead: {failed}", file=sys.stderr)
@@ -64,8 +81,10 @@ class Overhead:
         return _show_runs(runs, args.json)
 
 
-def _one_run(client: Client, job: str, command: list[str], window_s: float) -> Comparison | None:
-    """Runs the job once, recording switched on and off; None if that cannot tell the cost."""
+def _one_run(
+    client: Client, job: str, command: list[str], window_s: float
+) -> tuple[Comparison | None, Ended]:
+    """Runs the job once, recording switched on and off; no comparison: it cannot tell the cost."""
     folder = Path(client.ask("record", job=job, folder=None, command=command)["folder"])
     switcher = Switcher(Client(), job, window_s, seed=os.getpid())
     process = JobProcess(command, job_environment(job, None))
@@ -82,10 +101,8 @@ def _one_run(client: Client, job: str, command: list[str], window_s: float) -> C
         exit_code=ended.exit_code,
         signal=ended.signal,
     )
-    if ended.exit_code != 0:
-        raise PilotlightError(f"the command ended with exit code {ended.exit_code}")
     _read_steps(folder, switcher.windows)
-    return compare(switcher.windows)
+    return compare(switcher.windows), ended
 
 
 def _switch(switcher: Switcher, done: threading.Event) -> None:
@@ -107,15 +124,23 @@ def _say(line: str) -> None:
     print(f"pilotlight overhead: {line}", file=sys.stderr, flush=True)
 
 
-def _show_windows(comparison: Comparison, as_json: bool) -> int:
+def _show_windows(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"method": "windows", **dataclasses.asdict(comparison)}))
-        return 0
+        return
     print(f"step time        {_percent(comparison.step_time)}")
     if comparison.cpu_per_step is not None:
         print(f"CPU time a step  {_percent(comparison.cpu_per_step)}")
     print(f"{comparison.steps:,} steps in {comparison.step_time.pairs} pairs of windows")
-    return 0
+    print(_told(comparison))
+
+
+def _told(comparison: Comparison) -> str:
+    """By what is known best: on a busy machine that is the CPU time."""
+    step, cpu = comparison.step_time, comparison.cpu_per_step
+    if cpu is not None and cpu.high - cpu.low < step.high - step.low:
+        return meaning(cpu, "CPU time of a step")
+    return meaning(step, "time of a step")
 
 
 def _show_runs(runs: Runs, as_json: bool) -> int:
@@ -124,8 +149,10 @@ def _show_runs(runs: Runs, as_json: bool) -> int:
         return 0
     print(f"CPU time of a run  {_percent(runs.cpu)}")
     print(
-        f"{runs.cpu.pairs} pairs of runs; a longer run with steps would tell the cost on step time"
+        f"{1000 * runs.added_s:+.0f} ms to {statistics.median(runs.off_s):.3g} s in the median of "
+        f"{runs.cpu.pairs} pairs of runs, with the start of the probe: a longer run feels it less"
     )
+    print(meaning(runs.cpu, "CPU time of a run"))
     return 0
 
 

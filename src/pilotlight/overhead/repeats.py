@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,11 @@ class Runs:
     cpu: Ratio
     on_s: list[float]
     off_s: list[float]
+
+    @property
+    def added_s(self) -> float:
+        """CPU time that recording adds to a run; in a short one it is the start of the probe."""
+        return statistics.median(a - b for a, b in zip(self.on_s, self.off_s, strict=True))
 
 
 def repeat(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pilotlight.client import Client
 from pilotlight.overhead.cpu import cpu_ns
-from pilotlight.overhead.interval import Ratio, paired_ratio
+from pilotlight.overhead.interval import LEAST_PAIRS, Ratio, paired_ratio
 
 LEAST_STEPS = 3
-LEAST_PAIRS = 5
+# A step may lie across either end of a window.
+_STEPS_OF_A_WINDOW = LEAST_STEPS + 2
+_LONGEST_WINDOW_S = 120.0
 
 
 @dataclass
@@ -34,7 +37,10 @@ class Comparison:
 
 
 class Switcher:
-    """Switches a job's recording on and off, in random order within each pair of windows."""
+    """Switches a job's recording on and off, in random order within each pair of windows.
+
+    Windows last `window_s`, or longer where that has too few steps.
+    """
 
     def __init__(self, client: Client, job: str, window_s: float, seed: int) -> None:
         self._client = client
@@ -46,21 +52,31 @@ class Switcher:
     def pair(self) -> None:
         """Two windows; raises PilotlightError when the agent or the job is gone."""
         first = self._chance.random() < 0.5
+        window_s = long_enough(self._window_s, self._processes())
         for is_on in (first, not first):
             self._client.ask("control", job=self._job, action="resume" if is_on else "pause")
             # The probes hear of it within a tick; what lies between belongs to neither.
             time.sleep(0.05)
-            pids = self._pids()
+            pids = [int(process["pid"]) for process in self._processes()]
             window = Window(is_on, time.monotonic_ns())
             before_ns = cpu_ns(pids)
-            time.sleep(self._window_s)
+            time.sleep(window_s)
             window.cpu_ns = cpu_ns(pids) - before_ns
             window.end_ns = time.monotonic_ns()
             self.windows.append(window)
 
-    def _pids(self) -> list[int]:
+    def _processes(self) -> list[dict[str, Any]]:
         processes = self._client.ask("status")["processes"]
-        return [int(process["pid"]) for process in processes if process["job"] == self._job]
+        return [process for process in processes if process["job"] == self._job]
+
+
+def long_enough(window_s: float, processes: Sequence[Mapping[str, Any]]) -> float:
+    """A window in which the slowest of the processes with steps makes enough of them."""
+    rates = [float(process["steps_per_s"]) for process in processes]
+    slowest = min((rate for rate in rates if rate > 0), default=0.0)
+    if not slowest:
+        return window_s
+    return max(window_s, min(_STEPS_OF_A_WINDOW / slowest, _LONGEST_WINDOW_S))
 
 
 def place_steps(windows: Sequence[Window], start_ns: Sequence[int], ns: Sequence[int]) -> None:
@@ -82,11 +98,15 @@ def compare(windows: Sequence[Window]) -> Comparison | None:
     if len(pairs) < LEAST_PAIRS:
         return None
     steps = [(_mean_step(on), _mean_step(off)) for on, off in pairs]
-    cpu = [(on.cpu_ns / len(on.step_ns), off.cpu_ns / len(off.step_ns)) for on, off in pairs]
-    has_cpu = all(a > 0 and b > 0 for a, b in cpu)
+    # A process that ended in a window took what it had used away.
+    cpu = [
+        (on.cpu_ns / len(on.step_ns), off.cpu_ns / len(off.step_ns))
+        for on, off in pairs
+        if min(on.cpu_ns, off.cpu_ns) > 0
+    ]
     return Comparison(
         paired_ratio([on for on, _ in steps], [off for _, off in steps]),
-        paired_ratio([a for a, _ in cpu], [b for _, b in cpu]) if has_cpu else None,
+        paired_ratio(*zip(*cpu, strict=True)) if len(cpu) >= LEAST_PAIRS else None,
         sum(len(on.step_ns) + len(off.step_ns) for on, off in pairs),
     )
 
