@@ -3,11 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from example import Process, write_example
+from example import Process, write_chunk, write_example, write_head
 
 from pilotlight.recording.recording import Recording
+from pilotlight.recording.schema import WINDOW_NS, WindowKind
 from pilotlight.report.coverage import coverage_of
 from pilotlight.report.flame import Flame, flame_of, function_times
+from pilotlight.report.report import report_of
 
 MS = 1_000_000
 
@@ -91,3 +93,27 @@ def test_threads_of_one_name_are_one(tmp_path: Path) -> None:
     found = flame(tmp_path, first, second)
     assert [found.threads[number] for number in found.entry_thread.tolist()] == ["loader"] * 2
     assert found.entry_process.tolist() == [0, 1]
+
+
+def test_the_main_thread_before_the_detail_is_known_by_where_it_begins(tmp_path: Path) -> None:
+    """Ten of eleven windows are sums: a long job is told by all of them, not by its last minute."""
+    process = Process(0)
+    train = process.stack("<module>", "train")
+    loader = process.stack("Thread._bootstrap", "load", file="threading.py")
+    process.add("threads", 7, process.name("MainThread"))
+    end_ns = 11 * WINDOW_NS
+    process.add("samples", 7, train, 1, 0, end_ns - 5, 10 * MS)
+    write_head(tmp_path, first_chunk=2, last_chunk=2)
+    known = {name: process.tables[name] for name in ("frames", "stacks")}
+    sums = [
+        (0, number * WINDOW_NS, WindowKind.SAMPLE, 1, stack, 100, 1000 * MS, 10 * MS, 10 * MS)
+        for number in range(11)
+        for stack in (train, loader)
+    ]
+    write_chunk(tmp_path / "windows", {**known, "windows": sums})
+    write_chunk(tmp_path / "detail" / "000002", process.tables)
+    report = report_of(Recording.open(tmp_path))
+    assert report.functions_of_threads == ("MainThread",)
+    by_name = {one.function: one.total_ns for one in report.functions}
+    assert by_name["train"] == by_name["<module>"] == 11 * 1000 * MS
+    assert "load" not in by_name

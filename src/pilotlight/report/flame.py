@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.recording.columns import Array, group
-from pilotlight.recording.recording import Recording
+from pilotlight.recording.recording import MAIN_THREAD, Recording
 from pilotlight.recording.schema import State, WindowKind
 from pilotlight.report.coverage import Coverage
 
 FUNCTIONS_LISTED = 200
 THREAD_NOT_KEPT = "(before the detail)"
+# Where only the main thread of a process begins: sums have stacks, but no threads.
+_MAIN_ROOTS = ("<module>", "_run_module_as_main", "_find_and_load")
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,11 @@ def flame_of(recording: Recording, coverage: Coverage) -> Flame:
     )
     thread_names, thread_of = _thread_numbers(recording, detail["process"], detail["thread"])
     process = np.concatenate([detail["process"], early["process"]]).astype(np.int64)
-    thread = np.concatenate([thread_of, np.zeros(early.rows, np.int64)])
     stack = np.concatenate([detail["stack"], early["id"]])
     node = merged[calls.find(process, stack)]
+    is_main = _begins_main(functions, parents, function_of)[node[detail.rows :]]
+    early_thread = np.where(is_main, thread_names.index(MAIN_THREAD), 0)
+    thread = np.concatenate([thread_of, early_thread])
     state = np.concatenate([detail["state"], early["state"]]).astype(np.int64)
     weight = np.concatenate([detail["weight_ns"], early["total_ns"]])
     count = np.concatenate([np.ones(detail.rows, np.uint64), early["count"]])
@@ -122,13 +126,24 @@ def _merge_lines(recording: Recording) -> tuple[tuple[Function, ...], Array, Arr
     return tuple(numbers), np.array(parents), np.array(function_of), np.array(merged)
 
 
+def _begins_main(functions: Sequence[Function], parents: Array, function_of: Array) -> Array:
+    """Of each node: whether the outermost of its calls is one that only a main thread has."""
+    result = np.zeros(parents.size, np.bool_)
+    for node, parent in enumerate(parents.tolist()):
+        if node and parent:
+            result[node] = result[parent]
+        elif node:
+            result[node] = functions[function_of[node]].name in _MAIN_ROOTS
+    return result
+
+
 def _thread_numbers(
     recording: Recording, process: Array, thread: Array
 ) -> tuple[tuple[str, ...], Array]:
     """Threads of one name are one; number 0 is for time whose thread is not kept."""
     names = recording.thread_names
     found, position = group(process, thread)
-    numbers = {THREAD_NOT_KEPT: 0}
+    numbers = {THREAD_NOT_KEPT: 0, MAIN_THREAD: 1}
     number_of = [
         numbers.setdefault(names.get((index, number)) or f"thread {number}", len(numbers))
         for index, number in zip(found[0].tolist(), found[1].tolist(), strict=True)
