@@ -115,3 +115,16 @@ def test_a_process_whose_stacks_could_not_be_read_is_named_with_the_reason(tmp_p
     text = " ".join(shown(tmp_path, 120).split())
     assert f"no stacks of 2 processes (pid 4711 and others): {reason}" in text
     assert "nothing: no record was lost" not in text
+
+
+def test_who_calls_what_takes_the_time_is_shown(tmp_path: Path) -> None:
+    process = Process(0)
+    process.add("threads", 7, process.name("MainThread"))
+    for place, leaf in enumerate(("forward", "backward")):
+        stack = process.stack("<module>", "a", "b", "train", leaf)
+        process.add("samples", 7, stack, 1, 0, 10_000 + place, S)
+    lines = [line.split() for line in shown(write_example(tmp_path, process), 120).splitlines()]
+    place = lines.index(["Who", "calls", "it", "(5", "%", "and", "more)"])
+    assert lines[place + 1] == ["total", "self", "calls", "file"]
+    assert lines[place + 2][:-1] == ["100", "%", "0", "%", "<module>", "›", "…", "›", "train"]
+    assert {row[4] for row in lines[place + 3 : place + 5]} == {"forward", "backward"}

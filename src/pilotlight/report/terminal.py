@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pilotlight.report import units
+from pilotlight.report.calls import call_tree
 from pilotlight.report.device_tables import print_devices
 from pilotlight.report.framework_tables import print_frameworks, print_phases
 from pilotlight.report.gpu_tables import print_gpu_work
@@ -25,6 +26,7 @@ _ROWS = 12
 _PROCESSES = 16
 _BAR_WIDTH = 10
 _LEAST_SHOWN = 0.001
+_CALLERS = 2
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -34,6 +36,7 @@ def print_report(report: Report, console: Console) -> None:
     _print_steps(report, console)
     print_phases(report.phases, report.label, console)
     _print_functions(report, console)
+    _print_calls(report, console)
     _print_ranges(report, console)
     print_frameworks(report.frameworks, report.label, console)
     _print_threads(report, console)
@@ -166,6 +169,28 @@ def _print_functions(report: Report, console: Console) -> None:
         waits = "waits" if len(report.functions_without) == 1 else "wait"
         console.print(Text(f"without {', '.join(labels)}{more}, which only {waits}", style="dim"))
         console.print()
+
+
+def _print_calls(report: Report, console: Console) -> None:
+    threads, without = frozenset(report.functions_of_threads), frozenset(report.functions_without)
+    calls = call_tree(report.flame, threads, without)
+    if not calls:
+        return
+    whole_ns = report.functions_ns or 1
+    table = titled(
+        "Who calls it (5 % and more)", *("total", "self", "calls", "file"), wide=["calls", "file"]
+    )
+    for call in calls:
+        outer = call.functions[:-1]
+        shown = outer if len(outer) <= _CALLERS else (outer[0], "…")
+        add_row(
+            table,
+            units.share(call.total_ns / whole_ns),
+            units.share(call.self_ns / whole_ns),
+            "  " * call.depth + " › ".join([*shown, call.functions[-1]]),
+            short_file(call.file),
+        )
+    _print_table(console, table, 0)
 
 
 def short_file(file: str) -> str:
