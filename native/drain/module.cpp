@@ -189,7 +189,7 @@ class PyReader {
     for (const OpenRange& range : reader().open_ranges()) {
       std::string name;
       if (!reader().definitions().string(range.name, &name)) name.clear();
-      open.append(nb::make_tuple(valid_utf8(name), range.start_ns));
+      open.append(nb::make_tuple(valid_utf8(name), range.kind, range.start_ns));
     }
     result["open"] = open;
     nb::dict phases;

@@ -148,6 +148,7 @@ class Reader {
   void record(RingProgress& ring, const RecordHeader& header, const char* bytes);
   void rare_record(RingProgress& ring, const RecordHeader& header, const char* bytes);
   void end_range(RingProgress& ring, uint32_t name, uint8_t kind, int64_t now_ns);
+  void end_lost_phase(RingProgress& ring, int64_t now_ns);
   void end_alone(RingProgress& ring, uint32_t name, int64_t now_ns);
   void close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags);
   void close_newest(RingProgress& ring, int64_t now_ns, uint8_t flags);

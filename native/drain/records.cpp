@@ -41,12 +41,21 @@ inline void Reader::close_newest(RingProgress& ring, int64_t now_ns, uint8_t fla
   ring.open.pop_back();
 }
 
+// A thread is in one phase at a time: of one that is still open the end was dropped.
+inline void Reader::end_lost_phase(RingProgress& ring, int64_t now_ns) {
+  for (size_t depth = ring.open.size(); depth > 0; depth--) {
+    if (!is_phase(ring.open[depth - 1].kind)) continue;
+    close_range(ring, depth - 1, now_ns, kSpanNeverClosed);
+  }
+}
+
 // Rows are written where they stay: one that is put together elsewhere and then copied in wider
 // words waits for its own stores.
 inline void Reader::record(RingProgress& ring, const RecordHeader& header, const char* bytes) {
   int64_t now = to_ns(header.ticks);
   switch (static_cast<RecordType>(header.type)) {
     case RecordType::kBegin:
+      if (is_phase(header.flags)) end_lost_phase(ring, now);
       if (ring.open.size() < kMaxOpenRanges) {
         ring.open.emplace_back() = {header.id, span_kind(header.flags), now};
       } else {

@@ -64,7 +64,8 @@ class Reader:
         """Counts: dropped, no_ring, nested, definitions_lost, quarantined, unmatched, unknown."""
 
     def live(self) -> dict[str, object]:
-        """For `top`: read, steps, step, step_ns, state_ns by state, open ranges, sampler,
+        """For `top`: read, steps, step, step_ns, state_ns by state, sampler,
+        open (name, kind and start of each range that goes on), phases (ns of each that has ended),
         gpu (the last values of the counters whose names begin with that)."""
 
     def off(self) -> str | None:

@@ -91,12 +91,12 @@ class Producer:
         self.put64(384, self.arena_head)
         return defined
 
-    def record(self, kind: int, name: int, payload: bytes) -> bool:
+    def record(self, kind: int, name: int, payload: bytes, flags: int = 0) -> bool:
         if self.head + 32 - self.tail > RING_BYTES:
             self.dropped += 1
             return False
         place = RINGS_OFFSET + self.head % RING_BYTES
-        header = struct.pack("<HBBIQ", 32, kind, 0, name, time.monotonic_ns())
+        header = struct.pack("<HBBIQ", 32, kind, flags, name, time.monotonic_ns())
         self.map[place : place + 32] = header + payload
         self.head += 32
         self.put64(TABLE_OFFSET, self.head)

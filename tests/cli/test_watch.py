@@ -32,6 +32,7 @@ def process(rank: int, step: int = 10, step_ns: int = 5_000_000) -> dict[str, ob
         "since_step_ns": 1,
         "steps_per_s": 2.0,
         "phases": {"forward": 0.5, "data": 0.25},
+        "phase": None,
         "dropped": 0,
     }
 
@@ -69,6 +70,14 @@ def test_ranks_that_step_no_more_are_told_with_how_long() -> None:
     assert "no step for" in text and "14.0 s" in text and "slowest" not in text
     slow = process(1, step_ns=4_000_000_000) | {"since_step_ns": 14_000_000_000}
     assert "no step for" not in screen_of([process(0), slow])
+
+
+def test_a_phase_that_lasts_is_told_with_how_long() -> None:
+    inside = {"phase": {"name": "communication", "for_ns": 14_000_000_000}}
+    text = screen_of([process(0), process(1) | inside])
+    assert "now in" in text and "communication 14.0 s" in text
+    brief = {"phase": {"name": "backward", "for_ns": 900_000_000}}
+    assert "now in" not in screen_of([process(0), process(1) | brief])
 
 
 def test_processes_without_a_rank_are_not_behind_each_other() -> None:

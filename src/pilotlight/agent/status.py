@@ -11,7 +11,7 @@ from pilotlight.agent.job import Job
 from pilotlight.agent.process import Process, Rates
 from pilotlight.agent.session import Session
 from pilotlight.agent.tiers import tier_of
-from pilotlight.recording.schema import State
+from pilotlight.recording.schema import SpanKind, State
 
 _MOST_PROCESSES = 1000
 _MOST_FUNCTIONS = 3
@@ -21,7 +21,7 @@ _RATE_NS = 900_000_000
 
 
 def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]:
-    live: dict[str, Any] = dict(process.reader.live())
+    live: dict[str, Any] = with_open_phases(dict(process.reader.live()), now_ns)
     process.looks = looks_after(process.looks, Rates(now_ns, live))
     before = process.looks[0]
     elapsed_ns = now_ns - before.time_ns
@@ -42,8 +42,9 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "since_step_ns": now_ns - live["last_step_ns"] if live["last_step_ns"] else None,
         **rates,
         "phases": _phases(before.live, live, elapsed_ns),
+        "phase": _phase_under_way(live, now_ns),
         "functions": process.functions.top(_MOST_FUNCTIONS) if process.functions else [],
-        "open": [str(name)[:_TEXT] for name, _ in live["open"][-_MOST_FUNCTIONS:]],
+        "open": [str(name)[:_TEXT] for name, *_ in live["open"][-_MOST_FUNCTIONS:]],
         "read": process.read,
         "dropped": process.dropped,
         "losses": process.reader.losses(),
@@ -81,13 +82,34 @@ def _rates(
 def _phases(
     before: Mapping[str, Any], live: Mapping[str, Any], elapsed_ns: int
 ) -> dict[str, float]:
-    """The share of each phase in the time since `before`, as far as phases have ended."""
+    """The share of each phase in the time since `before`."""
     earlier = before.get("phases", {})
     return {
         str(name): round(min(1.0, (total_ns - earlier.get(name, 0)) / elapsed_ns), 4)
         for name, total_ns in live["phases"].items()
         if elapsed_ns > 0
     }
+
+
+def with_open_phases(live: dict[str, Any], now_ns: int) -> dict[str, Any]:
+    """Phases that go on count as far as they have come: a rank that hangs in one is in it."""
+    phases = dict(live["phases"])
+    for name, start_ns in _open_phases(live):
+        phases[name] = phases.get(name, 0) + max(0, now_ns - start_ns)
+    return live | {"phases": phases}
+
+
+def _phase_under_way(live: Mapping[str, Any], now_ns: int) -> dict[str, object] | None:
+    """Of several threads' the one that began last: the others wait for it, as a rule."""
+    under_way = _open_phases(live)
+    if not under_way:
+        return None
+    name, start_ns = max(under_way, key=lambda phase: phase[1])
+    return {"name": name[:_TEXT], "for_ns": max(0, now_ns - start_ns)}
+
+
+def _open_phases(live: Mapping[str, Any]) -> list[tuple[str, int]]:
+    return [(str(name), start) for name, kind, start in live["open"] if kind == SpanKind.PHASE]
 
 
 def _command(identity: Mapping[str, object]) -> str:

@@ -26,6 +26,8 @@ _SLOW_RATIO = 1.1
 # As long without a step as a capture takes for hung.
 _STILL_NS = 10_000_000_000
 _STILL_STEPS = 8
+# A phase that has lasted for longer than two looks is worth a word.
+_LONG_NS = 2_000_000_000
 
 
 class Watch:
@@ -90,6 +92,7 @@ def view_of(status: dict[str, Any], job: str) -> dict[str, Any]:
                 **{name: process["phases"].get(name, 0.0) for name in PHASES},
                 "other": round(max(0.0, 1.0 - sum(process["phases"].values())), 4),
             },
+            "phase": process["phase"],
             "dropped": process["dropped"],
         }
         for process in sorted(stepping, key=_order)
@@ -133,6 +136,14 @@ def _still_for(rank: dict[str, Any]) -> str:
     return duration(rank["since_step_ns"]) if rank["is_still"] else ""
 
 
+def _long_phase(rank: dict[str, Any]) -> str:
+    """What it is doing all that time, if that is a phase."""
+    phase = rank["phase"]
+    if phase is None or phase["for_ns"] < _LONG_NS:
+        return ""
+    return f"{phase['name']} {duration(phase['for_ns'])}"
+
+
 class _Lines:
     """For a file or a pipe: a line a rank and second, or one of JSON a second."""
 
@@ -157,8 +168,11 @@ class _Lines:
             parts.append(f"{rank['steps_per_s']:.2f}/s")
             if rank["is_still"]:
                 parts.append(f"no step for {_still_for(rank)}")
+            if _long_phase(rank):
+                parts.append(f"now in {_long_phase(rank)}")
             shown = _phases_shown([rank])
-            parts += [f"{phase} {percent(rank['phases'][phase])}" for phase in shown]
+            shares = {phase: percent(rank["phases"][phase]) for phase in shown}
+            parts += [f"{phase} {share}" for phase, share in shares.items() if share]
             print("  ".join(parts), flush=True)
 
 
@@ -201,7 +215,8 @@ def table_of(view: dict[str, Any]) -> Group:
     table = Table(box=None, pad_edge=False)
     shown = _phases_shown(ranks)
     still = ["no step for"] if any(rank["is_still"] for rank in ranks) else []
-    for column in ("rank", "step", "last step", "steps/s", *still, *shown):
+    phase = ["now in"] if any(_long_phase(rank) for rank in ranks) else []
+    for column in ("rank", "step", "last step", "steps/s", *still, *phase, *shown):
         table.add_column(column, justify="right", no_wrap=True)
     for rank in ranks:
         label = str(rank["rank"]) if rank["rank"] is not None else f"pid {rank['pid']}"
@@ -213,6 +228,7 @@ def table_of(view: dict[str, Any]) -> Group:
             duration(rank["step_ns"]),
             f"{rank['steps_per_s']:.2f}",
             *(_still_for(rank) for _ in still),
+            *(_long_phase(rank) for _ in phase),
             *(percent(rank["phases"][name]) for name in shown),
         )
     return Group(Text(title, style="italic"), table)
