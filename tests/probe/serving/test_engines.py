@@ -85,12 +85,14 @@ class Scheduler:
 from types import SimpleNamespace
 from sglang.srt.managers.scheduler import Scheduler
 scheduler = Scheduler()
-def batch(decode):
-    mode = SimpleNamespace(is_decode=lambda: decode, is_mixed=lambda: False)
+def batch(decode, idle=False):
+    mode = SimpleNamespace(
+        is_decode=lambda: decode, is_mixed=lambda: False, is_idle=lambda: idle)
     return SimpleNamespace(forward_mode=mode, reqs=[1, 2], extend_num_tokens=64)
 for number in range(6):
     one = batch(number > 1)
     assert scheduler.run_batch(one) is one
+    scheduler.run_batch(batch(False, idle=True))
 """,
 }
 

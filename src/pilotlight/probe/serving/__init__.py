@@ -1,6 +1,6 @@
 """The adapter of inference engines: vLLM and SGLang, by their step functions and their metrics.
 
-Neither package is at hand where this is tested: the tests run stand-ins with the same call shapes
+Neither package is installed where this is tested: the tests run stand-ins with the same call shapes
 and the same metrics.
 """
 

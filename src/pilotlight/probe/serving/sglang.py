@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 def install(adapter: Adapter, _: Any) -> None:
-    def begins(scheduler: Any, batch: Any, *_: Any, **__: Any) -> Batch:
-        _probe.automatic_step(None)
+    def begins(scheduler: Any, batch: Any, *_: Any, **__: Any) -> Batch | None:
         mode = batch.forward_mode
+        # One without requests, for the sake of other ranks that have some.
+        if mode.is_idle():
+            return None
+        _probe.automatic_step(None)
         kind = DECODE if mode.is_decode() else MIXED if mode.is_mixed() else PREFILL
         requests = len(batch.reqs)
         tokens = requests if kind == DECODE else int(getattr(batch, "extend_num_tokens", 0) or 0)
