@@ -314,6 +314,18 @@ uint32_t name_id(PyObject* name) noexcept {
   return id;
 }
 
+bool is_programs_thread() noexcept {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* keep = nullptr;
+  std::string_view name = python_thread_name(&keep);
+  // Threads that only asked `threading` who they are have such a name.
+  bool is = !name.empty() && name.substr(0, 6) != "Dummy-";
+  Py_XDECREF(keep);
+  PyErr_Restore(type, value, traceback);
+  return is;
+}
+
 RingWriter* attach_by_python_name() noexcept {
   Probe& probe = Probe::get();
   if (!probe.started()) return nullptr;

@@ -21,6 +21,9 @@ inline RingWriter* python_ring() noexcept {
   return __builtin_expect(ring != nullptr, 1) ? ring : attach_by_python_name();
 }
 
+// Whether Python started the calling thread; a library's own have no name of a person's making.
+bool is_programs_thread() noexcept;
+
 // The value of an int modulo 2^64; small ones, which nearly all are, without a call.
 inline uint64_t word_of(PyObject* number) noexcept {
 #if PY_VERSION_HEX >= 0x030c0000

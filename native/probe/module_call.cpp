@@ -156,7 +156,7 @@ PILOTLIGHT_HOT PyObject* call_module(PyObject* self, PyObject* const* args, size
   if (PyVectorcall_NARGS(count) != 0) {
     // Modules that run again inside a backward belong to it.
     if (mine.modules == 0) {
-      if (!backward_under_way()) return call_outermost(wrapped, mine, args, count, names);
+      if (!is_inside_backward(mine)) return call_outermost(wrapped, mine, args, count, names);
     } else if (mine.modules < kModuleDepth && mine.spans) {
       return call_told(wrapped, mine, args, count, names, false);
     }

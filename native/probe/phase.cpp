@@ -34,8 +34,11 @@ struct alignas(64) ProcessPhases {
   bool has_step = false;
   int backwards = 0;
   uint64_t optimizer_calls = 0;
-  const ThreadPhases* holder = nullptr;  // whose held steps are
-  const ThreadPhases* timed = nullptr;   // whose times are: the first thread's that needs them
+  const ThreadPhases* stepper = nullptr;  // whose optimizers step; null where threads train alone
+  const ThreadPhases* holder = nullptr;   // whose held steps are
+  const ThreadPhases* timed = nullptr;    // whose times are: the first thread's that needs them
+  bool stepper_is_programs = false;
+  bool is_by_thread = false;
   HeldSteps<kEvaluationPatience> held;
   alignas(64) Rounds rounds;
   Rhythm::Times times;
@@ -51,7 +54,8 @@ PILOTLIGHT_COLD void begin_run(uint32_t run) noexcept {
   for (uint32_t& name : process.names) name = 0;
   process.rounds.clear();
   process.held.clear();
-  process.timed = nullptr;
+  process.timed = process.stepper = nullptr;
+  process.stepper_is_programs = process.is_by_thread = false;
   process.is_training = process.is_by_hand = process.has_step = false;
   process.backwards = 0;
 }
@@ -113,18 +117,22 @@ PILOTLIGHT_COLD void begin_first_step(ThreadPhases& mine) noexcept {
 }
 
 inline void first_step(ThreadPhases& mine) noexcept {
-  if (!process_phases().has_step) begin_first_step(mine);
+  if (!mine.has_step) begin_first_step(mine);
 }
 
-PILOTLIGHT_COLD void end_first_step() noexcept {
-  ThreadPhases& mine = thread_phases();
+PILOTLIGHT_COLD void end_first_step(ThreadPhases& mine) noexcept {
   if (mine.first_ticks != 0) write_automatic_step(nullptr, mine.first_ticks);
-  process.has_step = true;
+  process.has_step = mine.has_step = true;
 }
 
 // The program may still tell its steps itself: the first is told when the second begins.
-inline void tell_first_step() noexcept {
-  if (!process_phases().has_step) end_first_step();
+inline void tell_first_step(ThreadPhases& mine) noexcept {
+  if (!mine.has_step) end_first_step(mine);
+}
+
+PILOTLIGHT_HOT void tell_step(ThreadPhases& mine) noexcept {
+  tell_first_step(mine);
+  write_automatic_step(nullptr, 0);
 }
 
 uint64_t now_ticks() noexcept {
@@ -141,7 +149,7 @@ bool hold_step() noexcept {
 template <typename Held>
 void write_held(const Held& held) noexcept {
   if (held.count == 0) return;
-  tell_first_step();
+  tell_first_step(thread_phases());
   for (uint32_t i = 0; i < held.count; i++) write_automatic_step(nullptr, held.ticks[i]);
 }
 
@@ -186,8 +194,40 @@ void note_evaluation(ThreadPhases& mine, bool may_train) noexcept {
   mine.evaluates = !may_train;
 }
 
-PILOTLIGHT_HOT void round_called(const void* optimizer) noexcept {
-  switch (process_phases().rounds.called(optimizer)) {
+PILOTLIGHT_COLD bool is_programs(ThreadPhases& mine) noexcept {
+  if (!mine.origin_known) {
+    mine.is_programs = is_programs_thread();
+    mine.origin_known = true;
+  }
+  return mine.is_programs;
+}
+
+// Threads of the program's that each step optimizers train by themselves: their optimizers are no
+// parts of one step. Where that is so, each step of a thread's first optimizer is one of its own;
+// of another, once that has stepped twice without the first.
+PILOTLIGHT_COLD bool steps_by_itself(ThreadPhases& mine, const void* optimizer) noexcept {
+  if (!process.is_by_thread) {
+    process.is_by_thread =
+        process.stepper != nullptr && process.stepper_is_programs && is_programs(mine);
+    process.stepper = process.is_by_thread ? nullptr : &mine;
+    process.stepper_is_programs = is_programs(mine);
+    if (!process.is_by_thread) return false;
+  }
+  if (process.holder == &mine) tell_held();
+  if (mine.lead != nullptr && optimizer != mine.lead && optimizer != mine.follower) {
+    mine.follower = optimizer;
+    return true;
+  }
+  mine.lead = optimizer;
+  mine.follower = nullptr;
+  tell_step(mine);
+  return true;
+}
+
+PILOTLIGHT_HOT void round_called(ThreadPhases& mine, const void* optimizer) noexcept {
+  bool is_known = process_phases().stepper == &mine;
+  if (__builtin_expect(!is_known, 0) && steps_by_itself(mine, optimizer)) return;
+  switch (process.rounds.called(optimizer)) {
     case Rounds::Call::kPart:
       return;
     case Rounds::Call::kTurn:
@@ -195,10 +235,10 @@ PILOTLIGHT_HOT void round_called(const void* optimizer) noexcept {
       return;
     case Rounds::Call::kTurnsAreRounds:
       tell_held();
-      return automatic_step();
+      return tell_step(mine);
     case Rounds::Call::kRound:
       process.held.clear();
-      return automatic_step();
+      return tell_step(mine);
   }
 }
 
@@ -265,13 +305,10 @@ PILOTLIGHT_HOT void leave_phase(ThreadPhases& mine, Phase phase) noexcept {
   go_on(mine, ring, ticks);
 }
 
-PILOTLIGHT_HOT void automatic_step() noexcept {
-  tell_first_step();
-  write_automatic_step(nullptr, 0);
-}
+void automatic_step() noexcept { tell_step(thread_phases()); }
 
 void automatic_step(int64_t number) noexcept {
-  process_phases().has_step = true;
+  process_phases().has_step = thread_phases().has_step = true;
   write_automatic_step(&number, 0);
 }
 
@@ -293,10 +330,10 @@ void module_called(const void* module, bool may_train) noexcept {
       if (!mine.infers && (may_train || !process.rounds.empty())) {
         uint32_t most = process.rounds.empty() ? kRoundPatience : kEvaluationPatience;
         if (process.held.count < most && hold_step()) return;
-        tell_held();
+        if (process.holder == &mine) tell_held();
       }
       mine.infers = true;
-      return automatic_step();
+      return tell_step(mine);
   }
 }
 
@@ -319,7 +356,7 @@ void function_called(const void* function) noexcept {
     case Rhythm::Call::kBeat:
       if (is_preparation(mine) && hold_step()) return;
       end_preparation(mine);
-      return automatic_step();
+      return tell_step(mine);
   }
 }
 
@@ -338,7 +375,10 @@ PILOTLIGHT_HOT void backward_ends(bool has_gradients) noexcept {
   if (process.backwards == 0 && has_gradients && process.rounds.empty()) step_by_hand();
 }
 
-PILOTLIGHT_HOT bool backward_under_way() noexcept { return process_phases().backwards > 0; }
+PILOTLIGHT_HOT bool is_inside_backward(ThreadPhases& mine) noexcept {
+  if (__builtin_expect(process_phases().backwards == 0, 1)) return false;
+  return mine.has(Phase::kBackward) || !is_programs(mine);
+}
 
 PILOTLIGHT_HOT bool optimizer_begins(ThreadPhases& mine, const void* optimizer) noexcept {
   begin_training();
@@ -357,12 +397,12 @@ PILOTLIGHT_HOT void optimizer_ends(ThreadPhases& mine, const void* optimizer,
                                    bool has_stepped) noexcept {
   if (mine.optimizers > 0) mine.optimizers--;
   if (mine.optimizers == 0) leave_phase(mine, Phase::kOptimizer);
-  if (has_stepped) round_called(optimizer);
+  if (has_stepped) round_called(mine, optimizer);
 }
 
 void optimizer_skipped(const void* optimizer) noexcept {
   begin_training();
-  round_called(optimizer);
+  round_called(thread_phases(), optimizer);
 }
 
 void optimizer_made(const void* optimizer) noexcept {

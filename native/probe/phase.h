@@ -51,12 +51,18 @@ struct alignas(64) ThreadPhases {
   Phase open[kMost] = {};
   bool written[kMost] = {};
   uint32_t mask = 0;
-  uint32_t modules = 0;     // calls of modules under way, as far as they are told
-  bool spans = false;       // the outermost of them and those inside it are told by name
-  bool outputs = false;     // what they return is looked at
-  uint32_t step_calls = 0;  // calls under way that are a step by themselves
+  uint32_t modules = 0;       // calls of modules under way, as far as they are told
+  bool has_step = false;      // its first step is told
+  bool is_programs = false;   // a thread of the program's, none of autograd's; known once it was
+  bool origin_known = false;  // asked for
+  bool spans = false;         // the outermost of the modules and those inside it are told by name
+  bool outputs = false;       // what they return is looked at
+  uint32_t step_calls = 0;    // calls under way that are a step by themselves
   uint32_t optimizers = 0;
   const void* optimizer[kMostOptimizers] = {};
+  // Where threads train on their own: whose steps are this thread's, and another since the last.
+  const void* lead = nullptr;
+  const void* follower = nullptr;
   Call call = {};
   uint32_t annotations = 0;
   bool annotations_forgotten = false;  // there were more than have room
@@ -99,7 +105,8 @@ void step_call_begins() noexcept;
 void backward_begins(ThreadPhases& mine) noexcept;
 // `has_gradients`: it did not raise. Where there is no optimizer, it ends a step.
 void backward_ends(bool has_gradients) noexcept;
-bool backward_under_way() noexcept;
+// Of the program's own threads only in its own; autograd's may work for any.
+bool is_inside_backward(ThreadPhases& mine) noexcept;
 // False inside a step of the same optimizer: then there is nothing to end.
 bool optimizer_begins(ThreadPhases& mine, const void* optimizer) noexcept;
 void optimizer_ends(ThreadPhases& mine, const void* optimizer, bool has_stepped) noexcept;

@@ -8,6 +8,9 @@ import pickle
 import runpy
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -258,3 +261,37 @@ def example_infer() -> None:
 @loop
 def example_generate() -> None:
     example("torch_infer", "--steps", "6", "--generate")
+
+
+def in_threads(work: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@loop
+def trainings_in_threads() -> None:
+    def work() -> None:
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(12):
+            # Backwards of other threads go on meanwhile.
+            hidden = model(batch())
+            hidden.register_hook(lambda _: time.sleep(0.002))
+            hidden.square().mean().backward()
+            optimizer.step()
+
+    in_threads(work)
+
+
+@loop
+def inference_in_threads() -> None:
+    def work() -> None:
+        model = network()
+        for _ in range(24):
+            model(batch())
+            time.sleep(0.001)
+
+    in_threads(work)

@@ -137,6 +137,18 @@ def test_a_loop_has_as_many_steps_as_rounds(
     assert loops(name).steps == list(range(steps))
 
 
+def test_threads_that_train_have_steps_of_their_own(loops: Callable[[str], Loop]) -> None:
+    loop = loops("trainings_in_threads")
+    assert len(loop.steps) == len(set(loop.steps)) == 4 * 12
+    # Also while another thread is in a backward.
+    assert loop.phases["forward"] == 4 * 12
+
+
+def test_threads_that_infer_have_steps_of_their_own(loops: Callable[[str], Loop]) -> None:
+    # The last call of each lasts for ever.
+    assert len(loops("inference_in_threads").steps) == 4 * 23
+
+
 def test_steps_of_the_program_itself_count_instead(loops: Callable[[str], Loop]) -> None:
     assert loops("explicit").steps == [100, 101, 102, 103]
 
