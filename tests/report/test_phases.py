@@ -122,6 +122,39 @@ def test_reductions_that_were_not_told_are_taken_from_the_backward(tmp_path: Pat
     assert phases["communication"].is_estimate
 
 
+def test_a_reduction_stands_for_those_since_the_one_before_it(tmp_path: Path) -> None:
+    process = Process(0)
+    first, second, reduction, dtype = (
+        process.name(text)
+        for text in ("0 default_pg", "0 default_pg module 2", "ddp.all_reduce", "float32")
+    )
+    # All of the slow beginning and every fourth of the rest; another model counts by itself.
+    for group, sequence, wait in ((first, 1, 50), (first, 2, 50), (first, 6, 2), (second, 2, 3)):
+        start = S + sequence * 100 * MS
+        process.add(
+            "collectives", THREAD, reduction, group, dtype, 0, 2, 2, start, wait * MS, wait * MS,
+            1000, sequence, 0,
+        )  # fmt: skip
+    one, other = report(tmp_path, process).frameworks.collectives
+    assert (one.count, one.bytes, one.wait_ns) == (6, 6000, (50 + 50 + 4 * 2) * MS)
+    assert one.is_estimate and one.waits == 6
+    assert (other.group, other.count, other.is_estimate) == ("0 default_pg module 2", 1, False)
+
+
+def test_modules_of_the_last_step_that_was_told_stand_for_the_steps_that_were_left(
+    tmp_path: Path,
+) -> None:
+    process = Process(0)
+    name, every = process.name("Model"), process.name("modules.every")
+    for number in range(70):
+        process.add("steps", THREAD, number, S + number * 10 * MS, 10 * MS)
+        if number <= 64:
+            process.add("spans", THREAD, name, MODULE, 0, S + number * 10 * MS + MS, 2 * MS)
+    process.add("counters", THREAD, every, S + 640 * MS, 64.0)
+    (model,) = report(tmp_path, process).frameworks.modules
+    assert (model.count, model.total_ns) == (70, 140 * MS)
+
+
 def test_modules_that_were_told_in_some_steps_stand_for_the_others(tmp_path: Path) -> None:
     process = Process(0)
     name, every = process.name("Model"), process.name("modules.every")

@@ -58,15 +58,16 @@ def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
             wide=["operation", "group"],
         )
         for each in told.collectives[:_ROWS]:
-            waited = units.duration(each.wait_ns) if each.waits else units.NOT_MEASURED
+            about = "~" if each.is_estimate else ""
+            waited = about + units.duration(each.wait_ns) if each.waits else units.NOT_MEASURED
             add_row(
                 table,
                 each.operation,
                 each.group,
                 label(each.process),
-                units.count(each.count),
-                units.size(each.bytes),
-                units.duration(each.total_ns),
+                about + units.count(each.count),
+                about + units.size(each.bytes),
+                about + units.duration(each.total_ns),
                 waited,
             )
         _print(console, table, len(told.collectives) - _ROWS)

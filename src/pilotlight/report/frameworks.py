@@ -10,6 +10,7 @@ import numpy as np
 from pilotlight.recording.columns import Array, Columns, group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import CollectiveFlag, MarkKind, SpanKind
+from pilotlight.report.reductions import each_stands_for
 
 LISTED = 100
 _MOST_APART = 64.0
@@ -33,7 +34,10 @@ class SpanTimes:
 
 @dataclass(frozen=True)
 class CollectiveTimes:
-    """Of one process, operation and group. `wait_ns` is of those `waits` whose wait is known."""
+    """Of one process, operation and group. `wait_ns` is of those `waits` whose wait is known.
+
+    `is_estimate`: only some of them were told; the rest is reckoned from them.
+    """
 
     process: int
     operation: str
@@ -43,6 +47,7 @@ class CollectiveTimes:
     total_ns: int
     waits: int
     wait_ns: int
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,26 @@ def _steps_each_stands_for(recording: Recording, spans: Columns, numbers: Array)
         times = counters["time_ns"][said][order]
         values = np.concatenate([[1.0], np.clip(counters["value"][said][order], 1, _MOST_APART)])
         mine = is_forward & (spans["process"] == process)
-        result[mine] = values[np.searchsorted(times, spans["start_ns"][mine], "right")]
+        start = spans["start_ns"][mine]
+        stands_for = values[np.searchsorted(times, start, "right")]
+        result[mine] = _within_the_end(stands_for, start, _step_starts(recording, process))
+    return result
+
+
+def _step_starts(recording: Recording, process: int) -> Array:
+    steps = recording.detail("steps")
+    starts: Array = np.sort(steps["start_ns"][steps["process"] == process])
+    return starts
+
+
+def _within_the_end(stands_for: Array, start: Array, step_starts: Array) -> Array:
+    """The last step that was told stands for no more than there were after it."""
+    if not step_starts.size or not start.size:
+        return stands_for
+    step = np.searchsorted(step_starts, start, "right") - 1
+    last = max(int(step.max()), 0)
+    left = step_starts.size - last
+    result: Array = np.where(step >= last, np.minimum(stands_for, left), stands_for)
     return result
 
 
@@ -143,11 +167,13 @@ def _collectives(recording: Recording) -> tuple[CollectiveTimes, ...]:
     found, position = group(rows["process"], operation, groups)
     size = found[0].size
     known = (rows["flags"] & CollectiveFlag.WAIT_KNOWN) != 0
-    counts = np.bincount(position, minlength=size)
-    sizes = np.bincount(position, np.maximum(rows["bytes"], 0), size)
-    totals = np.bincount(position, rows["duration_ns"], size)
-    waits = np.bincount(position[known], minlength=size)
-    waited = np.bincount(position[known], rows["wait_ns"][known], size)
+    stands_for = each_stands_for(recording, rows)
+    told = np.bincount(position, minlength=size)
+    counts = np.bincount(position, stands_for, size)
+    sizes = np.bincount(position, stands_for * np.maximum(rows["bytes"], 0), size)
+    totals = np.bincount(position, stands_for * rows["duration_ns"], size)
+    waits = np.bincount(position[known], stands_for[known], size)
+    waited = np.bincount(position[known], (stands_for * rows["wait_ns"])[known], size)
     order = np.argsort(-totals, kind="stable")[:LISTED].tolist()
     return tuple(
         CollectiveTimes(
@@ -159,6 +185,7 @@ def _collectives(recording: Recording) -> tuple[CollectiveTimes, ...]:
             total_ns=int(totals[row]),
             waits=int(waits[row]),
             wait_ns=int(waited[row]),
+            is_estimate=bool(counts[row] > told[row]),
         )
         for row in order
     )

@@ -10,6 +10,7 @@ from pilotlight.recording.columns import Array, Columns
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import SpanFlag, SpanKind, WindowKind
 from pilotlight.report.coverage import Coverage
+from pilotlight.report.reductions import each_stands_for
 from pilotlight.report.steps import StepRows
 
 PHASES = ("data", "forward", "backward", "optimizer", "communication", "checkpoint")
@@ -78,23 +79,15 @@ def phase_times(
 def _with_untold(found: list[PhaseTimes], recording: Recording) -> list[PhaseTimes]:
     """The adapter tells every n-th reduction of fast steps; the others hide in the backward."""
     rows = recording.detail("collectives")
-    names = recording.names.find(rows["process"], rows["name"])
-    texts = recording.names.texts
-    reductions = [number for number, text in enumerate(texts) if text == "ddp.all_reduce"]
-    is_reduction = np.isin(names, reductions)
+    untold = each_stands_for(recording, rows) - 1
     moved: dict[int, int] = {}
-    for process in np.unique(rows["process"][is_reduction]).tolist():
-        mine = is_reduction & (rows["process"] == process)
-        told = int(np.count_nonzero(mine))
-        all_of_them = int(rows["sequence"][mine].max() - rows["sequence"][mine].min()) + 1
-        if all_of_them > told:
-            backward_ns = sum(
-                each.total_ns
-                for each in found
-                if each.process == process and each.phase == "backward"
-            )
-            untold_ns = int(rows["wait_ns"][mine].mean()) * (all_of_them - told)
-            moved[process] = min(untold_ns, backward_ns)
+    for process in np.unique(rows["process"][untold > 0]).tolist():
+        mine = rows["process"] == process
+        backward_ns = sum(
+            each.total_ns for each in found if each.process == process and each.phase == "backward"
+        )
+        untold_ns = int((untold[mine] * rows["wait_ns"][mine]).sum())
+        moved[process] = min(untold_ns, backward_ns)
     return [_moved(each, moved[each.process]) if each.process in moved else each for each in found]
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pilotlight.probe.adapter import Adapter
 
 ALL_TOLD = 32
+MOST_NAMED = 64
 LEAST_APART_NS = 100_000_000
 _STATISTICS_EVERY_NS = 10_000_000_000
 _STATISTICS = {
@@ -61,10 +62,10 @@ class Pace:
 class Reduction:
     """The reductions of one DDP module; its hooks run inside autograd and never raise."""
 
-    def __init__(self, adapter: Adapter, engine: Any, module: Any) -> None:
+    def __init__(self, adapter: Adapter, engine: Any, module: Any, group_text: str) -> None:
         group = module.process_group
         self._engine = engine
-        self._group = group_name(group)
+        self._group = group_text
         self._rank, self._world = group.rank(), group.size()
         trained = [each for each in module.parameters() if each.requires_grad]
         self._bytes = sum(each.numel() * each.element_size() for each in trained)
@@ -121,6 +122,21 @@ class Reduction:
                 _probe.counter(name, value)
 
 
+class Groups:
+    """Each module counts its reductions by itself, so each has a name of its own in its group.
+
+    All ranks call them for the first time in the same order, so these are the same on all.
+    """
+
+    def __init__(self) -> None:
+        self._modules: dict[str, int] = {}
+
+    def name(self, module: Any) -> str:
+        group = group_name(module.process_group)
+        number = self._modules[group] = self._modules.get(group, 0) + 1
+        return group if number == 1 else f"{group} module {min(number, MOST_NAMED)}"
+
+
 # By the address of the C++ reducer. Kept when the adapter is put in again.
 _paces: dict[int, tuple[Any, Pace]] = {}
 
@@ -131,6 +147,7 @@ def install(adapter: Adapter, torch: Any) -> None:
     parallel = torch.nn.parallel.DistributedDataParallel
     engine = torch.autograd.Variable._execution_engine
     reductions: weakref.WeakKeyDictionary[Any, Reduction] = weakref.WeakKeyDictionary()
+    groups = Groups()
     woken: list[_probe.Wrapped] = []
     wanted: dict[int, int] = {}  # by thread: the sequence of the forward that is to be told
 
@@ -148,7 +165,8 @@ def install(adapter: Adapter, torch: Any) -> None:
             return
         reduction = reductions.get(module)
         if reduction is None:
-            reduction = reductions[module] = Reduction(adapter, engine, module)
+            name = groups.name(module)
+            reduction = reductions[module] = Reduction(adapter, engine, module, name)
         reduction.sequence = sequence
         node.register_prehook(reduction.on_backward)
         reduction.statistics(module)
