@@ -128,16 +128,27 @@ def test_a_reduction_stands_for_those_since_the_one_before_it(tmp_path: Path) ->
         process.name(text)
         for text in ("0 default_pg", "0 default_pg module 2", "ddp.all_reduce", "float32")
     )
-    # All of the slow beginning and every fourth of the rest; another model counts by itself.
-    for group, sequence, wait in ((first, 1, 50), (first, 2, 50), (first, 6, 2), (second, 2, 3)):
-        start = S + sequence * 100 * MS
+    backward = process.name("backward")
+
+    def told(group: int, sequence: int, start: int, wait: int) -> None:
         process.add(
             "collectives", THREAD, reduction, group, dtype, 0, 2, 2, start, wait * MS, wait * MS,
             1000, sequence, 0,
         )  # fmt: skip
+
+    # All of the slow beginning, then every fourth. That one waits for half of its backward; the
+    # three that it stands for lasted 8 ms each. The other model's are counted by themselves.
+    for sequence, own, wait in ((1, 4, 50), (2, 4, 50), (6, 8, 8)):
+        start = S + sequence * 100 * MS
+        process.add("spans", THREAD, backward, PHASE, 0, start, own * MS)
+        told(first, sequence, start + own * MS, wait)
+    for sequence in (3, 4, 5):
+        process.add("spans", THREAD, backward, PHASE, 0, S + sequence * 100 * MS, 8 * MS)
+    told(second, 2, S + 900 * MS, 3)
     one, other = report(tmp_path, process).frameworks.collectives
-    assert (one.count, one.bytes, one.wait_ns) == (6, 6000, (50 + 50 + 4 * 2) * MS)
-    assert one.is_estimate and one.waits == 6
+    assert (one.count, one.bytes, one.waits) == (6, 6000, 6)
+    assert one.wait_ns == one.total_ns == (50 + 50 + 8 + 3 * 4) * MS
+    assert one.is_estimate
     assert (other.group, other.count, other.is_estimate) == ("0 default_pg module 2", 1, False)
 
 

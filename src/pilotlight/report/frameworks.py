@@ -10,7 +10,7 @@ import numpy as np
 from pilotlight.recording.columns import Array, Columns, group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import CollectiveFlag, MarkKind, SpanKind
-from pilotlight.report.reductions import each_stands_for
+from pilotlight.report.reductions import each_stands_for, times_stand_for
 
 LISTED = 100
 _MOST_APART = 64.0
@@ -168,12 +168,13 @@ def _collectives(recording: Recording) -> tuple[CollectiveTimes, ...]:
     size = found[0].size
     known = (rows["flags"] & CollectiveFlag.WAIT_KNOWN) != 0
     stands_for = each_stands_for(recording, rows)
+    times = times_stand_for(recording, rows, stands_for)
     told = np.bincount(position, minlength=size)
     counts = np.bincount(position, stands_for, size)
     sizes = np.bincount(position, stands_for * np.maximum(rows["bytes"], 0), size)
-    totals = np.bincount(position, stands_for * rows["duration_ns"], size)
+    totals = np.bincount(position, times * rows["duration_ns"], size)
     waits = np.bincount(position[known], stands_for[known], size)
-    waited = np.bincount(position[known], (stands_for * rows["wait_ns"])[known], size)
+    waited = np.bincount(position[known], (times * rows["wait_ns"])[known], size)
     order = np.argsort(-totals, kind="stable")[:LISTED].tolist()
     return tuple(
         CollectiveTimes(

@@ -10,7 +10,12 @@ from pilotlight.recording.columns import Array, Columns
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import SpanFlag, SpanKind, WindowKind
 from pilotlight.report.coverage import Coverage
-from pilotlight.report.reductions import each_stands_for
+from pilotlight.report.reductions import (
+    each_stands_for,
+    hidden_ratio,
+    is_reduction,
+    phase_spans,
+)
 from pilotlight.report.steps import StepRows
 
 PHASES = ("data", "forward", "backward", "optimizer", "communication", "checkpoint")
@@ -73,22 +78,30 @@ def phase_times(
         if told_ns:
             other_ns = max(0, whole_ns - told_ns)
             result.append(PhaseTimes(steps.process, OTHER, 0, other_ns, _ratio(other_ns, whole_ns)))
-    return tuple(_with_untold(result, recording))
+    return tuple(_with_untold(result, recording, phase_spans(recording, "backward")))
 
 
-def _with_untold(found: list[PhaseTimes], recording: Recording) -> list[PhaseTimes]:
+def _with_untold(
+    found: list[PhaseTimes], recording: Recording, backwards: Columns
+) -> list[PhaseTimes]:
     """The adapter tells every n-th reduction of fast steps; the others hide in the backward."""
     rows = recording.detail("collectives")
     untold = each_stands_for(recording, rows) - 1
-    moved: dict[int, int] = {}
+    moved: dict[int, float] = {}
     for process in np.unique(rows["process"][untold > 0]).tolist():
-        mine = rows["process"] == process
-        backward_ns = sum(
-            each.total_ns for each in found if each.process == process and each.phase == "backward"
+        mine = is_reduction(recording, rows) & (rows["process"] == process)
+        moved[process] = hidden_ratio(
+            rows.where(mine), untold[mine], backwards.where(backwards["process"] == process)
         )
-        untold_ns = int((untold[mine] * rows["wait_ns"][mine]).sum())
-        moved[process] = min(untold_ns, backward_ns)
-    return [_moved(each, moved[each.process]) if each.process in moved else each for each in found]
+    hidden_ns = {
+        each.process: int(each.total_ns * moved[each.process])
+        for each in found
+        if each.phase == "backward" and each.process in moved
+    }
+    return [
+        _moved(each, hidden_ns[each.process]) if each.process in hidden_ns else each
+        for each in found
+    ]
 
 
 def _moved(times: PhaseTimes, moved_ns: int) -> PhaseTimes:
