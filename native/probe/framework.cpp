@@ -1,5 +1,7 @@
 // native/probe/framework.cpp: what the adapters of frameworks put around functions, as far as it
 // happens too often for Python.
+#include <cstring>
+
 #include "probe/counted_call.h"
 #include "probe/hot.h"
 #include "probe/module_call.h"
@@ -103,11 +105,20 @@ PyObject* call_around(PyObject* self, PyObject* const* args, size_t count, PyObj
   return result;
 }
 
-// Labels that the framework gives to what is told as phases already.
-bool is_frameworks_own(PyObject* label) noexcept {
+PILOTLIGHT_COLD bool is_seldom_label(PyObject* label) noexcept {
   std::string_view text = utf8_of(label);
-  return text.substr(0, 10) == "Optimizer." || text.substr(0, 21) == "enumerate(DataLoader)" ||
-         text == "DistributedDataParallel.forward";
+  return text.substr(0, 21) == "enumerate(DataLoader)" || text == "DistributedDataParallel.forward";
+}
+
+// Labels that the framework gives to what is told as phases already. Those of optimizers, two in
+// every step, without a call.
+inline bool is_frameworks_own(PyObject* label) noexcept {
+  constexpr std::string_view kOptimizer = "Optimizer.";
+  bool is_optimizers =
+      PyUnicode_IS_COMPACT_ASCII(label) &&
+      PyUnicode_GET_LENGTH(label) > Py_ssize_t{kOptimizer.size()} &&
+      std::memcmp(PyUnicode_DATA(label), kOptimizer.data(), kOptimizer.size()) == 0;
+  return is_optimizers || is_seldom_label(label);
 }
 
 // record_function.__init__(self, name, ...); nullptr where the name is not where it belongs.

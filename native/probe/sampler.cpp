@@ -88,7 +88,7 @@ struct Sampler::State {
   bool read_all_frozen(const ThreadList& list) noexcept;
   bool fits_moving(uint32_t others) const noexcept;
   GilAddresses gil_addresses(const ThreadEntry& entry) const noexcept;
-  void tell_state(ThreadEntry* entry, bool is_frozen, bool contended) noexcept;
+  void tell_state(ThreadEntry* entry, bool is_frozen, bool runs) noexcept;
 
   uint32_t last_waiters = 0;  // threads that waited for the lock in the last pass
   uint64_t last_switches = 0;
@@ -104,6 +104,9 @@ void Sampler::State::keep(ThreadEntry* entry, uint32_t stack) noexcept {
   entry->flags = chain.cut ? kFlagCut : 0;
   entry->has_stack = true;
   entry->has_frames = chain.frames != 0;
+  uint64_t leaf = chain.nodes != 0 ? chain.node[0].address ^ chain.node[0].instruction : 0;
+  entry->has_moved = leaf != entry->leaf;
+  entry->leaf = leaf;
 }
 
 bool Sampler::State::read_frozen(uint32_t place, ThreadEntry* entry) noexcept {
@@ -206,7 +209,10 @@ void Sampler::State::sort(const ThreadList& list) noexcept {
     }
     bool is_frozen =
         list.has_gil && refs[i].gil == refs[0].gil && refs[i].address != list.gil.holder;
-    tell_state(entry, is_frozen, contended);
+    bool runs =
+        !is_frozen &&
+        (contended || (list.gil.is_held && entry->has_moved && refs[i].address == list.gil.holder));
+    tell_state(entry, is_frozen, runs);
     waiters += entry->state == ThreadState::kGilWait;
     (is_frozen ? frozen[frozens++] : moving[movings++]) = entry;
   }
@@ -217,16 +223,17 @@ void Sampler::State::sort(const ThreadList& list) noexcept {
 // The kernel's file of a thread is the dearest thing in a pass. Threads that contend for the lock
 // wait for nearly all of the time that they do not hold it: one that did so every time is asked
 // only now and then. (One that does so half of the time is hardly ever met so often in a row, and
-// is asked each time: to hold each answer would count its waits too long.) And as long as others
-// wait for the lock and it changes hands, its holder runs. Where nobody does, its CPU time tells
-// for half the cost whether it ran all the while.
-void Sampler::State::tell_state(ThreadEntry* entry, bool is_frozen, bool contended) noexcept {
+// is asked each time: to hold each answer would count its waits too long.) Who has the lock runs,
+// as long as others wait for it and it changes hands, or if it had moved when it was last met:
+// hardly anybody who waits keeps the lock, and who does stands still from then on. Of others that
+// are not frozen their CPU time tells for half the cost whether they ran all the while.
+void Sampler::State::tell_state(ThreadEntry* entry, bool is_frozen, bool runs) noexcept {
   bool is_steady = entry->lock_waits >= kSteadyWaits && passes - entry->state_pass < kHeldPasses;
   if (is_frozen && is_steady) {
     entry->state = ThreadState::kGilWait;
     return;
   }
-  if (!is_frozen && (contended || entry->has_run(now_ns))) {
+  if (runs || (!is_frozen && entry->has_run(now_ns))) {
     entry->state = ThreadState::kRunning;
     return;
   }

@@ -40,7 +40,7 @@ bool StackWalker::open(const ProcessMemory& memory, const PythonInfo& python) no
   frame_bytes_ =
       std::max({at(kFrameCode), at(kFramePrevious), at(kFrameInstruction), at(kFrameOwner)}) + 8;
   if (thread_bytes_ > kMaxThreadBytes || frame_bytes_ > kMaxFrameBytes) return false;
-  gil_bytes_ = std::max(at(kGilHolder), at(kGilSwitches)) + 8;
+  gil_bytes_ = std::max({at(kGilHolder), at(kGilSwitches), at(kGilLocked)}) + 8;
   if (gil_bytes_ > kMaxGilBytes) return false;
   if (at(kCframeCurrent) > kCframeBytes - 8) return false;
   if (at(kChunkPrevious) > kChunkHeaderBytes - 8 || at(kChunkSize) > kChunkHeaderBytes - 8) {

@@ -52,7 +52,9 @@ struct ThreadRef {
 struct Gil {
   uint64_t holder;  // the PyThreadState that has it or had it last
   uint64_t switches;
+  bool is_held;
 
+  // Whether nobody else had it in between.
   bool operator==(const Gil& other) const noexcept {
     return holder == other.holder && switches == other.switches;
   }

@@ -25,7 +25,8 @@ uint32_t StackWalker::tid_of(const unsigned char* thread) const noexcept {
 }
 
 Gil StackWalker::gil_in(const unsigned char* bytes) const noexcept {
-  return {value_at<uint64_t>(bytes, at(kGilHolder)), value_at<uint64_t>(bytes, at(kGilSwitches))};
+  return {value_at<uint64_t>(bytes, at(kGilHolder)), value_at<uint64_t>(bytes, at(kGilSwitches)),
+          value_at<uint32_t>(bytes, at(kGilLocked)) == 1};
 }
 
 bool StackWalker::read_gil(uint64_t address, Gil* gil) const noexcept {
@@ -56,7 +57,8 @@ bool StackWalker::guess(ThreadRef* out, uint32_t capacity, ThreadList* list) noe
   if (!static_.has(gil_address_, gil_bytes_)) return false;
   // The lock first: what is read after it can be shown to be no newer than its next change.
   list->gil = {static_.load(gil_address_ + at(kGilHolder)),
-               static_.load(gil_address_ + at(kGilSwitches))};
+               static_.load(gil_address_ + at(kGilSwitches)),
+               static_cast<uint32_t>(static_.load(gil_address_ + at(kGilLocked))) == 1};
   for (uint32_t i = 0; i < count; i++) {
     if (!static_.has(heads[i], 8) || static_.load(heads[i]) != wanted[i]) return false;
   }

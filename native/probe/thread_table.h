@@ -18,9 +18,11 @@ struct ThreadEntry {
   int64_t ran_at_ns = 0;
   uint32_t name = 0;
   uint32_t stack = 0;       // of the last sample
+  uint64_t leaf = 0;        // its newest frame and instruction, in one word
   uint8_t flags = 0;        // of the last sample
   bool has_stack = false;   // stack, flags and state describe the thread as of cpu_ns
   bool has_frames = false;  // else it runs no Python code
+  bool has_moved = false;   // between the last two samples
   ThreadState state = ThreadState::kUnknown;
   uint64_t state_pass = 0;  // in which the kernel was asked for it
   uint32_t lock_waits = 0;  // how often in a row the answer was that it waits for the lock

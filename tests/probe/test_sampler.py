@@ -226,6 +226,15 @@ def test_waiting_for_the_interpreter_lock_is_told_from_other_waiting(
     assert WAITING in seen["sleeper"]
 
 
+def test_who_sleeps_with_the_interpreter_lock_is_not_taken_for_running(
+    harness: tuple[str, Path],
+) -> None:
+    states = run_target(harness, "lock_kept.py")
+    for name, expected in (("runs", RUNNING), ("sleeps", WAITING)):
+        of_state = {int(state): weight for state, weight in states[name].items()}
+        assert of_state[expected] >= 0.8 * sum(of_state.values()), name
+
+
 @pytest.fixture
 def hanging(harness: tuple[str, Path]) -> Any:
     python, folder = harness
