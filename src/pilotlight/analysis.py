@@ -14,6 +14,7 @@ from typing import Any
 from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import Breakdown
 from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
+from pilotlight.insights.clock import clock_problems
 from pilotlight.insights.host_windows import windows_of
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
@@ -153,7 +154,7 @@ def analyze(
             )
         samples = samples_of(files)
         diagnosis = replace(diagnosis, findings=with_samples(diagnosis.findings, samples))
-    return Analysis(job, diagnosis, found.problems, samples)
+    return Analysis(job, diagnosis, (*found.problems, *clock_problems(job)), samples)
 
 
 def _known(name: str) -> Table:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -170,3 +171,16 @@ def test_the_reader_knows_folders_by_the_names_their_writers_give() -> None:
 
     assert recording_manifest.MANIFEST_FILE == RECORDING_FILE
     assert capture_manifest.MANIFEST_FILE == CAPTURE_FILE
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rank1.json")
+    (tmp_path / "rank0.json").write_text(
+        '{"traceEvents": [{"ph": "X", "name": "a", "cat": "kernel", "ts": 1, "dur": 1, "pid": 0,'
+        ' "tid": 7}]}'
+    )
+    found = read_traces([tmp_path])
+    assert len(found.traces) == 1
+    assert [str(problem) for problem in found.problems] == [
+        f"{tmp_path / 'rank1.json'}: no regular file: left out"
+    ]

@@ -97,7 +97,10 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path,
                 problems.append(
                     Problem(str(path), "", f"more than {MAX_FILES} files, the rest left out")
                 )
-            files += sorted(_once(found[:MAX_FILES]))
+            # To open a pipe would wait for somebody who writes it.
+            others = [one for one in found if one.exists() and not one.is_file()]
+            problems += [Problem(str(one), "", "no regular file: left out") for one in others]
+            files += sorted(_once([one for one in found[:MAX_FILES] if one not in others]))
         elif path.exists() or path.is_symlink():
             files.append(path)
         else:
