@@ -9,7 +9,7 @@ import pilotlight
 
 def written(path: Path, factor: int) -> Path:
     """Kernels in so many times the unit of their calls."""
-    base = 1_700_000_000_000_000
+    base = 1_700_000_000_000
     events: list[dict[str, Any]] = []
     for i in range(5):
         begin = base + 100 * i
