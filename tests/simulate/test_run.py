@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pilotlight.cli.main import main
 from pilotlight.errors import FormatError, UsageError
 from pilotlight.insights.catalogue import diagnose
 from pilotlight.insights.hang import find_culprits
 from pilotlight.insights.job import job_of
 from pilotlight.simulate.fault import CONDITIONS, FAULTS, TWINS, Fault, parse_fault
-from pilotlight.simulate.hang import HANGS, hung_dumps
+from pilotlight.simulate.hang import HANGS, hung_dumps, parse_hangs
 from pilotlight.simulate.job import JobShape, shape_of
 from pilotlight.simulate.run import simulate, step_us
+from pilotlight.trace.flight_recorder import read_dumps
 from pilotlight.trace.kineto_writer import write_kineto
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Kind
@@ -169,3 +171,33 @@ def test_a_wrong_job_names_the_setting(values: dict[str, object]) -> None:
     with pytest.raises(FormatError, match=r"job\.toml: ") as caught:
         shape_of(json.loads(json.dumps(values)), "job.toml")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", HANGS)
+def test_a_job_can_be_made_to_hang(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.toml").write_text("ranks = 4\nsteps = 3\nlayers = 2\n")
+    job, out = str(tmp_path / "job.toml"), str(tmp_path / "out")
+    assert main(["simulate", job, "-o", out, "--fault", f"hang_{kind}:rank=2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["hang"] == {"kind": kind, "ranks": [2]}
+    found = read_dumps(tmp_path / "out" / "dumps")
+    assert not found.problems
+    assert [culprit.rank for culprit in find_culprits(found.dumps).culprits] == [2]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ["hang_x"],
+        ["hang_missing:rank=4"],
+        ["hang_missing:rank=-1"],
+        ["hang_missing:x=2"],
+        ["hang_missing:rank=1", "hang_partial:rank=2"],
+        ["hang_missing:rank=0", "hang_missing:rank=1", "hang_missing:rank=2"],
+    ],
+)
+def test_hangs_that_cannot_be_are_refused(faults: list[str]) -> None:
+    with pytest.raises(UsageError):
+        parse_hangs(faults, 4)

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from pilotlight.errors import UsageError
 
+# Flight-recorder dumps of a job that hangs, and the collective that it hangs in.
+DUMPS = "dumps"
+HUNG_COLLECTIVE = 1000
+
 
 class Simulate:
     name = "simulate"
@@ -16,6 +20,7 @@ class Simulate:
     examples = (
         "pilotlight simulate job.toml -o traces",
         "pilotlight simulate job.toml -o traces --fault slow_gpu:rank=3,x=1.2",
+        "pilotlight simulate job.toml -o traces --fault hang_missing:rank=2",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -28,14 +33,18 @@ class Simulate:
 
     def run(self, args: argparse.Namespace) -> int:
         from pilotlight.simulate.fault import FAULTS, parse_fault
+        from pilotlight.simulate.hang import HANG_PREFIX, dump_text, dumps_of, parse_hangs
         from pilotlight.simulate.job import read_job
         from pilotlight.simulate.run import simulate, step_us
         from pilotlight.simulate.schedule import schedule
         from pilotlight.trace.kineto_writer import write_kineto
 
         shape = read_job(args.job)
-        faults = [parse_fault(text, shape) for text in args.fault]
-        for text, fault in zip(args.fault, faults, strict=True):
+        hung = [text for text in args.fault if text.startswith(HANG_PREFIX)]
+        kind, stuck = parse_hangs(hung, shape.ranks) if hung else ("", ())
+        told = [text for text in args.fault if text not in hung]
+        faults = [parse_fault(text, shape) for text in told]
+        for text, fault in zip(told, faults, strict=True):
             if fault.kind in FAULTS and fault.is_of_all_ranks and "rank=" in text:
                 print(f"pilotlight simulate: {text}: is of all ranks, not of one", file=sys.stderr)
         traces = simulate(shape, faults)
@@ -44,6 +53,11 @@ class Simulate:
             for trace in traces:
                 write_kineto(trace, args.output / f"rank{trace.rank}.json.gz")
             (args.output / "job.schedule").write_text(schedule(traces[0], faults), "utf-8")
+            if stuck:
+                (args.output / DUMPS).mkdir(exist_ok=True)
+                for dump in dumps_of(kind, shape.ranks, stuck, HUNG_COLLECTIVE):
+                    path = args.output / DUMPS / f"_dump_{dump.rank}.json"
+                    path.write_text(dump_text(dump), "utf-8")
         except OSError as error:
             raise UsageError(f"{args.output}: cannot write: {error.strerror}") from None
         clean_us = step_us(simulate(shape)) if faults else step_us(traces)
@@ -51,6 +65,7 @@ class Simulate:
             "step_us": step_us(traces),
             "step_without_faults_us": clean_us,
             "faults": [vars(fault) for fault in faults],
+            "hang": {"kind": kind, "ranks": stuck} if stuck else None,
             "files": len(traces),
         }
         if args.json:
@@ -59,4 +74,6 @@ class Simulate:
             print(f"{len(traces)} ranks in {args.output}, steps of {step_us(traces) / 1e3:.2f} ms")
             if faults:
                 print(f"without the faults {clean_us / 1e3:.2f} ms")
+            if stuck:
+                print(f"then it hangs: pilotlight hang {args.output / DUMPS}")
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pilotlight.errors import UsageError
+from pilotlight.simulate.hang import HANG_FAULTS
 from pilotlight.simulate.job import JobShape
 
 # The cause that a diagnosis should name, and whether one rank is at fault.
@@ -88,7 +89,8 @@ def parse_fault(text: str, shape: JobShape) -> Fault:
     """`slow_gpu:rank=3,x=1.2`"""
     kind, _, rest = text.partition(":")
     if kind not in FAULTS and kind not in TWINS:
-        raise UsageError(f"{text}: no such fault; one of {', '.join((*FAULTS, *TWINS))}")
+        known = ", ".join((*FAULTS, *TWINS, *HANG_FAULTS))
+        raise UsageError(f"{text}: no such fault; one of {known}")
     values: dict[str, float] = {}
     for item in filter(None, rest.split(",")):
         name, _, number = item.partition("=")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 
+from pilotlight.errors import UsageError
 from pilotlight.trace.flight_recorder import Dump, Group, Operation
 
 HANGS = ("missing", "mismatched", "partial")
+HANG_PREFIX = "hang_"
+HANG_FAULTS = tuple(HANG_PREFIX + kind for kind in HANGS)
 
 
 def hung_dumps(
@@ -19,9 +25,61 @@ def hung_dumps(
     truth = tuple(
         sorted(int(r) for r in random.choice(ranks, min(count, ranks - 2), replace=False))
     )
-    sequence = int(random.integers(50, 5000))
+    return dumps_of(kind, ranks, truth, int(random.integers(50, 5000))), truth
+
+
+def dumps_of(kind: str, ranks: int, truth: Sequence[int], sequence: int) -> tuple[Dump, ...]:
+    """One for each rank of a job that hangs in this collective because of those of `truth`."""
     groups = _groups(ranks)
-    return tuple(_dump(rank, kind, rank in truth, sequence, groups) for rank in range(ranks)), truth
+    return tuple(_dump(rank, kind, rank in truth, sequence, groups) for rank in range(ranks))
+
+
+def parse_hangs(texts: Sequence[str], ranks: int) -> tuple[str, tuple[int, ...]]:
+    """The kind and the ranks at fault of `hang_missing:rank=3`, once for each of the ranks."""
+    kinds, truth = set(), set()
+    for text in texts:
+        kind, _, rest = text.partition(":")
+        rank = rest.removeprefix("rank=") or "0"
+        if kind not in HANG_FAULTS:
+            raise UsageError(f"{text}: no such hang; one of {', '.join(HANG_FAULTS)}")
+        if not rank.isdecimal() or int(rank[:9]) >= ranks:
+            raise UsageError(f"{text}: rank=0..{ranks - 1} is possible")
+        kinds.add(kind.removeprefix(HANG_PREFIX))
+        truth.add(int(rank))
+    if len(kinds) > 1 or len(truth) > max(1, ranks - 2):
+        raise UsageError(f"{', '.join(texts)}: a job hangs in one way, and two ranks wait in it")
+    return kinds.pop(), tuple(sorted(truth))
+
+
+def dump_text(dump: Dump) -> str:
+    """As PyTorch's flight recorder writes it in JSON."""
+    entries = [
+        {
+            "process_group": [one.group, "default_pg"],
+            "collective_seq_id": one.sequence,
+            "profiling_name": one.name,
+            "is_p2p": one.is_p2p,
+            "input_sizes": json.loads(one.sizes),
+            "input_dtypes": ["BFloat16"],
+            "state": one.state,
+        }
+        for one in dump.pending
+    ]
+    groups = dump.groups.values()
+    return json.dumps(
+        {
+            "version": dump.version,
+            "pg_config": {one.name: {"ranks": str(list(one.ranks))} for one in groups},
+            "pg_status": {
+                one.name: {
+                    "last_enqueued_collective": one.enqueued,
+                    "last_completed_collective": one.completed,
+                }
+                for one in groups
+            },
+            "entries": entries,
+        }
+    )
 
 
 def _groups(ranks: int) -> dict[str, tuple[int, ...]]:
