@@ -10,6 +10,7 @@ from pilotlight.errors import UsageError
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.recorded_graph import Role, recorded_graph
 from pilotlight.insights.whatif import (
+    Whatif,
     at_bandwidth,
     at_batch,
     least_ns,
@@ -88,6 +89,18 @@ def test_kernels_scale_by_their_name() -> None:
         name for name in graph.names if "nvjet" in name
     }
     assert whatif(graph, half).gain_ratio > 0.1
+
+
+def test_a_gain_of_nothing_has_no_sign() -> None:
+    assert Whatif(1e9, 1e9, 1e9 + 1).gain_text == "0.0 %"
+    assert Whatif(1e9, 1e9, 1.1e9).gain_text == "-10.0 %"
+
+
+def test_a_pattern_that_matches_calls_alone_matches_no_kernel() -> None:
+    graph = recorded_graph(job())
+    assert any("cudaLaunchKernel" in name for name in graph.names)
+    with pytest.raises(UsageError, match="no kernel matches"):
+        scaled(graph, graph.duration_ns, [parse_scale("cudaLaunchKernel=0.5x")])
 
 
 def test_a_pattern_that_matches_nothing_is_a_usage_error() -> None:

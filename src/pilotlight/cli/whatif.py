@@ -124,7 +124,7 @@ def _recorded(args: argparse.Namespace) -> int:
               f"   (error {100 * result.replay_error_ratio:.2f} %)")  # fmt: skip
         print(f"changed     {result.changed_ns / 1e6:.3f} ms")
         samples = " for each sample" if batch else ""
-        print(f"gain        {100 * result.gain_ratio:.1f} %{samples}")
+        print(f"gain        {result.gain_text}{samples}")
         for note in notes:
             print(f"note        {note}")
     return 2 if found.problems else 0

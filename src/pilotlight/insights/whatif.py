@@ -50,6 +50,11 @@ class Whatif:
         return 1 - self.changed_ns / self.samples_ratio / self.replayed_ns
 
     @property
+    def gain_text(self) -> str:
+        # Without a sign at nothing.
+        return f"{round(100 * self.gain_ratio, 1) + 0.0:.1f} %"
+
+    @property
     def replay_error_ratio(self) -> float:
         return abs(self.replayed_ns / self.measured_ns - 1)
 
@@ -98,12 +103,13 @@ def without(graph: RecordedGraph, duration_ns: Float64, what: str) -> Float64:
 
 def scaled(graph: RecordedGraph, duration_ns: Float64, scales: Sequence[Scale]) -> Float64:
     factors = np.ones(len(graph.names))
-    for scale in scales:
-        matches = [bool(scale.pattern.search(name)) for name in graph.names]
-        if not any(matches):
-            raise UsageError(f"--kernel: no kernel matches {scale.pattern.pattern!r}")
-        factors[np.array(matches)] *= scale.factor
     kernels = np.isin(graph.role, (Role.KERNEL, Role.COPY, Role.COLLECTIVE))
+    of_kernels = np.unique(graph.name[kernels]).tolist()
+    for scale in scales:
+        matches = [name for name in of_kernels if scale.pattern.search(graph.names[name])]
+        if not matches:
+            raise UsageError(f"--kernel: no kernel matches {scale.pattern.pattern!r}")
+        factors[matches] *= scale.factor
     return np.where(kernels, duration_ns * factors[graph.name], duration_ns)
 
 
