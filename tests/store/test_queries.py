@@ -176,7 +176,15 @@ def test_phases_and_what_none_covers_are_the_steps(reader: Reader, length_s: int
 def test_phases_meet_their_steps_although_a_clock_was_corrected(filled: Store, off_ns: int) -> None:
     """Windows are a node's, moved to the collector's clock; steps are counted by round times."""
     tenant, now_ns = f"phases {off_ns}", time.time_ns() // 10**10 * 10**10 - 10**10
-    row = {"tenant": tenant, "job": "j", "attempt": 0, "node": "n", "rank": 0, "kind": 1, "state": 3}
+    row = {
+        "tenant": tenant,
+        "job": "j",
+        "attempt": 0,
+        "node": "n",
+        "rank": 0,
+        "kind": 1,
+        "state": 3,
+    }
     row |= {"time_ns": now_ns + off_ns, "name": 7, "count": 2, "total_ns": 30, "min_ns": 10}
     filled.insert_rows("windows", [{**row, "max_ns": 20}])
     name = {"tenant": tenant, "id": 7, "kind": 1, "text": "forward", "seen_ns": now_ns}

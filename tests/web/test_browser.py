@@ -33,6 +33,14 @@ def test_a_link_into_a_trace_shows_what_its_sender_saw(
         journey("trace_links", address)
 
 
+def test_a_trace_under_fingers_and_on_paper(job: OpenTrace, journey: Journey, serve: Serve) -> None:
+    library = Library()
+    library.keep(job)
+    with serve(viewer_app(library)) as address:
+        journey("hands", address)
+        journey("paper", address, "#/trace/0/timeline timeline", "#/trace/0/flame flame")
+
+
 def test_hostile_names_are_only_names(evil_job: OpenTrace, journey: Journey, serve: Serve) -> None:
     library = Library()
     library.keep(evil_job)

@@ -41,6 +41,14 @@ def test_a_link_shows_what_its_sender_saw(
         journey("links", address, fleet.LLAMA)
 
 
+def test_a_job_under_fingers_and_on_paper(
+    collector: Collector, journey: Journey, serve: Serve
+) -> None:
+    with serve(make_app(collector)) as address:
+        journey("hands", address, fleet.LLAMA)
+        journey("paper", address, f"#/job/{fleet.LLAMA} heat")
+
+
 def test_an_open_page_shows_a_new_job(collector: Collector, journey: Journey, serve: Serve) -> None:
     with serve(make_app(collector)) as address:
         journey("live", address, on_told=lambda told: fleet.one_more_window(collector, "fresh-job"))

@@ -77,7 +77,9 @@ def test_fleet_and_job_say_the_same(collector: Collector) -> None:
         (row,) = (row for row in fleet(reader, span).jobs if row.job == simulated.LLAMA)
         assert row.step_ns == job.step_ns
         assert row.earlier == job.earlier
-        change = job.step_ns / job.earlier_step_ns - 1 if job.step_ns and job.earlier_step_ns else None
+        change = (
+            job.step_ns / job.earlier_step_ns - 1 if job.step_ns and job.earlier_step_ns else None
+        )
         assert row.change_ratio == change
 
 

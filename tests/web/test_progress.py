@@ -4,7 +4,13 @@ import pytest
 
 pytest.importorskip("starlette", reason="the page needs pilotlight[server]")
 from pilotlight.store.queries import CaptureRow
-from pilotlight.web.progress import problems_of, settled_nodes
+from pilotlight.web.progress import (
+    GIVEN_UP_NS,
+    is_settling,
+    problems_of,
+    settled_nodes,
+    settling_nodes,
+)
 
 
 def row(state: str, problem: str = "", nodes: tuple[str, ...] = ("a", "b")) -> CaptureRow:
@@ -32,3 +38,13 @@ def test_a_partial_capture_has_both() -> None:
     stored, failed = settled_nodes(row("partial", "b: no job"), {"a": [0, 2]}, {"a": 77})
     assert (stored.state, stored.bytes, stored.ranks) == ("stored", 77, [0, 2])
     assert (failed.state, failed.why, failed.ranks) == ("failed", "no job", [])
+
+
+def test_between_the_last_part_and_its_row_a_capture_is_on_its_way() -> None:
+    """The desk forgets it first: it must not be said to have failed, which a page would believe."""
+    requested = row("requested")
+    assert is_settling(requested, requested.requested_ns + GIVEN_UP_NS - 1)
+    assert not is_settling(requested, requested.requested_ns + GIVEN_UP_NS)
+    assert not is_settling(row("stored"), requested.requested_ns)
+    stored, asked = settling_nodes(requested, {"a": [0]}, {"a": 77})
+    assert (stored.state, asked.state, asked.why) == ("stored", "asked", "")

@@ -43,7 +43,7 @@ class Pace:
 
     @property
     def words(self) -> str:
-        """", 18 % slower than yesterday"; nothing where nobody would notice."""
+        """ ", 18 % slower than yesterday"; nothing where nobody would notice."""
         if self.change_ratio is None or abs(self.change_ratio) < NOTICED_RATIO:
             return ""
         word = "slower" if self.change_ratio > 0 else "faster"

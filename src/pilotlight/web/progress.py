@@ -12,6 +12,7 @@ from pilotlight.store.queries import CaptureRow, Reader
 from pilotlight.web import answers
 
 ARCHIVE = ".tar.zst"
+GIVEN_UP_NS = 180_000_000_000
 FORGOTTEN = "the collector was started anew before it answered"
 
 _RANKS = """
@@ -33,8 +34,33 @@ def capture_detail(reader: Reader, desk: CaptureDesk, id: str) -> answers.Captur
             for node, ranks in reader.select(_RANKS, job=row.job, attempt=row.attempt)
         }
         sizes = {name.removesuffix(ARCHIVE): size for name, size in desk.shelf.files(id)}
+        if is_settling(row, reader.now_ns):
+            return answers.CaptureDetail(
+                reader.now_ns, row, True, settling_nodes(row, asked, sizes)
+            )
         nodes = settled_nodes(row, asked, sizes)
     return answers.CaptureDetail(reader.now_ns, row, waited_for is not None, nodes)
+
+
+def is_settling(row: CaptureRow, now_ns: int) -> bool:
+    """The desk forgets a capture a moment before its row says how it ended; one that it forgot
+    long ago was lost with the collector that was asked."""
+    return row.state == "requested" and now_ns - row.requested_ns < GIVEN_UP_NS
+
+
+def settling_nodes(
+    row: CaptureRow, ranks: Mapping[str, list[int]], sizes: Mapping[str, int]
+) -> list[answers.CapturedNode]:
+    return [
+        answers.CapturedNode(
+            node,
+            ranks.get(node, []),
+            "stored" if sizes.get(node) else "asked",
+            "",
+            sizes.get(node, 0),
+        )
+        for node in row.nodes
+    ]
 
 
 def open_nodes(capture: Capture) -> list[answers.CapturedNode]:
