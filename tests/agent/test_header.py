@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from pilotlight.agent.counters.source import Counter
 from pilotlight.agent.device_shipment import DeviceShipment
 from pilotlight.agent.header import _gpu, known_facts
+from pilotlight.agent.pidfd import process_start_time
+from pilotlight.agent.process import began_ns
 from pilotlight.agent.shipment import JobShipment
 
 
@@ -82,3 +86,17 @@ def test_a_launcher_that_outlives_its_ranks_does_not_tell_of_them() -> None:
         }
         shipment._identify()
     assert shipment.identity == rank
+
+
+def test_a_process_is_as_old_as_the_kernel_says_whenever_its_agent_came() -> None:
+    now_ns = time.monotonic_ns()
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        start_time = process_start_time(child.pid)
+        assert start_time is not None
+        late_ns = now_ns + 10_000_000_000
+        assert abs(began_ns(start_time, late_ns) - now_ns) < 500_000_000
+    finally:
+        child.kill()
+        child.wait()
+    assert began_ns(0, now_ns) == began_ns(1 << 62, now_ns) == now_ns

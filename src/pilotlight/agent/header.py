@@ -54,7 +54,7 @@ def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int)
         "role": role[:200],
         "pid": process.pid,
         "python": str(identity.get("python", ""))[:200],
-        "started_ns": process.since_ns + to_realtime_ns,
+        "started_ns": process.began_ns + to_realtime_ns,
         "ended_ns": one.ended_ns + to_realtime_ns if one.ended_ns else 0,
         "how": one.how,
         "step": one.last_step,

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from pilotlight.recording.schema import MarkKind
 from pilotlight.tier import Coverage, coverage_of
 
 _ALL_WINDOWS_NS = (1 << 63) - 1
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Process:
         self.pidfd = pidfd
         self.pid = host_pid
         self.segment = reader.segment_id
-        self.since_ns = now_ns
+        self.began_ns = began_ns(reader.start_time, now_ns)
         self.hung_up_ns: int | None = None
         self.how_ended: str | None = None
         self.ended_ns: int | None = None
@@ -229,3 +231,11 @@ def started(
         abi=reader.abi,
         identity=facts,
     )
+
+
+def began_ns(start_time: int, now_ns: int) -> int:
+    """When a process began, on the monotonic clock, from field 22 of its /proc/PID/stat: an agent
+    that meets it late does not make it younger. `now_ns` where it says nonsense."""
+    lived_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - start_time * _TICK_NS
+    found_ns = time.monotonic_ns() - lived_ns
+    return found_ns if start_time > 0 and 0 <= found_ns <= now_ns else now_ns

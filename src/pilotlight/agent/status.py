@@ -35,7 +35,7 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "command": _command(process.identity),
         "alive": process.how_ended is None,
         "connected": process.link is not None,
-        "age_ns": now_ns - process.since_ns,
+        "age_ns": now_ns - process.began_ns,
         "steps": live["steps"],
         "step": live["step"],
         "step_ns": live["step_ns"],

@@ -96,6 +96,7 @@ class Ranks:
     stall_steps: int = STALL_STEPS
     are_apart: bool = False
     """Steps with many others between them: no single disturbance lasts over several."""
+    _parts: dict[str, Float64] = field(default_factory=dict)
 
     @property
     def rank(self) -> list[int]:
@@ -113,14 +114,21 @@ class Ranks:
     def latest(self, steps: int) -> Ranks:
         """The last of them, to be compared as steps that are apart."""
         return replace(
-            self, step=self.step[-steps:], step_ns=self.step_ns[:, -steps:], are_apart=True
+            self,
+            step=self.step[-steps:],
+            step_ns=self.step_ns[:, -steps:],
+            are_apart=True,
+            _parts={},
         )
 
     def part(self, name: str) -> Float64 | None:
         """None unless every rank knows it."""
         if not all(name in window.parts_ns for window in self.windows):
             return None
-        return np.stack([_column(w, w.parts_ns[name], self.step) for w in self.windows])
+        if name not in self._parts:
+            columns = [_column(w, w.parts_ns[name], self.step) for w in self.windows]
+            self._parts[name] = np.stack(columns)
+        return self._parts[name]
 
     def counter(self, name: str) -> Float64 | None:
         """A value a rank; None unless every rank knows it."""
@@ -152,7 +160,8 @@ def ranks_of(
 
 
 def _column(window: RankWindow, values: Sequence[float], step: Int64) -> Float64:
-    numbers = np.asarray(window.step, np.int64)
-    order = np.argsort(numbers, kind="stable")
-    place = order[np.searchsorted(numbers[order], step)]
-    return np.nan_to_num(np.asarray(values, np.float64)[place], nan=0.0, posinf=0.0, neginf=0.0)
+    numbers, found = np.asarray(window.step, np.int64), np.asarray(values, np.float64)
+    if not np.array_equal(numbers, step):
+        order = np.argsort(numbers, kind="stable")
+        found = found[order[np.searchsorted(numbers[order], step)]]
+    return np.where(np.isfinite(found), found, 0.0)
