@@ -88,6 +88,13 @@ thread = threading.Thread(target=work); thread.start(); thread.join()
     assert len(recording.processes) == 1
 
 
+def test_a_program_ends_with_the_last_of_its_threads_not_of_ours(
+    world: Path, program: Path
+) -> None:
+    recording, _ = record(world, [str(program), "leave"], {})
+    assert "after main" in {row["name"] for row in rows(recording, "spans")}
+
+
 def test_too_many_names_and_ranges_are_counted_and_hurt_nobody(world: Path, program: Path) -> None:
     recording, _ = record(world, [str(program), "many", "100000"], {})
     lost = [row["value"] for row in rows(recording, "counters") if row["name"] == "nvtx/lost"]

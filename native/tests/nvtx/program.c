@@ -93,7 +93,23 @@ static void many(long names) {
   for (int i = 0; i < 5000; i++) nvtxRangeStartA("never ended");
 }
 
+static void* work_on(void* nothing) {
+  usleep(100000);
+  nvtxRangePushA("after main");
+  nvtxRangePop();
+  return nothing;
+}
+
+// The main thread ends, the program with its last one.
+static void leave_main(void) {
+  pthread_t thread;
+  nvtxMarkA("main");
+  pthread_create(&thread, NULL, work_on, NULL);
+  pthread_exit(NULL);
+}
+
 int main(int count, char** words) {
+  if (count > 1 && !strcmp(words[1], "leave")) leave_main();
   if (count > 2 && !strcmp(words[1], "many"))
     many(atol(words[2]));
   else

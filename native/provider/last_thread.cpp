@@ -1,0 +1,69 @@
+// native/provider/last_thread.cpp
+#include "provider/last_thread.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace pilotlight {
+namespace {
+
+constexpr useconds_t kPauseUs = 50000;
+constexpr char kOurs[] = "pilotlight";
+
+// Not ours, and not ended: the main thread stays in the list when it has.
+bool is_of_program(const char* thread) noexcept {
+  char path[64], text[512] = {};
+  snprintf(path, sizeof(path), "/proc/self/task/%.16s/stat", thread);
+  FILE* file = fopen(path, "re");
+  if (file == nullptr) return false;
+  size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+  fclose(file);
+  const char* name = strchr(text, '(');
+  const char* state = strrchr(text, ')');
+  if (bytes == 0 || name == nullptr || state == nullptr) return true;
+  if (strncmp(name + 1, kOurs, sizeof(kOurs) - 1) == 0) return false;
+  return state[2] != 'Z' && state[2] != 'X';
+}
+
+bool has_threads() noexcept {
+  DIR* tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return true;
+  bool found = false;
+  while (const dirent* entry = readdir(tasks)) {
+    if (entry->d_name[0] != '.' && is_of_program(entry->d_name)) found = true;
+  }
+  closedir(tasks);
+  return found;
+}
+
+void* wait_for_last(void*) noexcept {
+  pthread_setname_np(pthread_self(), "pilotlight-end");
+  while (has_threads()) usleep(kPauseUs);
+  exit(0);  // as the C library does when the last thread has ended
+}
+
+void main_ends(void*) noexcept {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, wait_for_last, nullptr) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+void end_with_last_thread() noexcept {
+  static pthread_key_t key;
+  if (syscall(SYS_gettid) != getpid() || pthread_key_create(&key, main_ends) != 0) return;
+  // Any value: it is not called for a thread that has none.
+  pthread_setspecific(key, &key);
+}
+
+}  // namespace pilotlight
