@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import RunPilotlight
 from tests.gpu.conftest import GpuJob, RunGpuJob
 
-from pilotlight.report.gpu_work import LOST_RECORDS
+from pilotlight.report.gpu_work import LOST_RECORDS, gpu_work_of
 
 _LAUNCHES = """
 gpu = Gpu()
@@ -383,3 +383,18 @@ cuda.cuCtxSynchronize()
     )
     assert done.returncode == -signal.SIGABRT
     assert "gpu_sim: illegal: a CUDA call inside a CUPTI callback" in done.stderr
+
+
+@pytest.mark.parametrize("way", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.abort()"])
+def test_what_a_process_that_is_ended_takes_with_it_is_counted(
+    gpu_job: RunGpuJob, way: str
+) -> None:
+    """CUPTI hands over what it has once a second; nobody can ask for the rest."""
+    done = gpu_job(
+        "import os, time\ngpu = Gpu()\n"
+        "for _ in range(100): gpu.kernel('first', 1000)\ngpu.sync()\ntime.sleep(2.5)\n"
+        f"for _ in range(70): gpu.kernel('last', 1000)\n{way}\n"
+    )
+    (found,) = gpu_work_of(done.recording).processes
+    assert done.rows("activities")["first"] == 100
+    assert found.losses["gpu/taken_along"] + done.rows("activities")["last"] == 70

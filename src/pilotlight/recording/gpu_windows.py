@@ -22,6 +22,10 @@ _LEAST_WINDOWS = 4
 _LOST_AT_ONCE = 50
 
 
+# Each launch of these makes at least one record.
+_ONE_RECORD = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET)
+
+
 class Timed(Enum):
     """Work by the windows that show it."""
 
@@ -38,6 +42,11 @@ class GpuWindows:
     start_ns: Array
     values: Array
     end_ns: int
+
+    @property
+    def has_ended(self) -> bool:
+        """In order: what CUPTI still had was asked for."""
+        return int(self.values[-1]) == _ENDED
 
     @property
     def lengths_ns(self) -> Array:
@@ -103,9 +112,8 @@ def gpu_windows(recording: Recording) -> tuple[GpuWindows, ...]:
     result = []
     for process in np.unique(marks["process"]).tolist():
         starts, values = _of_process(marks, process)
-        has_ended = int(values[-1]) == _ENDED
         end_ns = int(starts[-1])
-        if not has_ended:
+        if int(values[-1]) != _ENDED:
             end_ns = max(_end_ns(recording, int(process)), end_ns)
         result.append(GpuWindows(int(process), starts, values, end_ns))
     return tuple(result)
@@ -116,6 +124,18 @@ def yielded_ns(recording: Recording, windows: GpuWindows) -> int:
     starts, values = _of_process(_marks(recording, YIELD_MARK), windows.process)
     lengths = np.diff(np.append(starts, max(windows.end_ns, int(starts[-1]) if starts.size else 0)))
     return int(lengths[values == 1].sum())
+
+
+def taken_along(windows: GpuWindows, activities: Columns, launches: Columns) -> int:
+    """Launches whose records a process that was ended took with it: the last ones, of which CUPTI had
+    not handed any over."""
+    if windows.has_ended:
+        return 0
+    work = np.isin(launches["kind"], _ONE_RECORD) & windows.has_records(launches["start_ns"])
+    starts, numbers = launches["start_ns"][work], launches["correlation"][work]
+    is_known = np.isin(numbers, activities["correlation"])
+    last_known = starts[is_known].max() if is_known.any() else 0
+    return int((~is_known & (starts > last_known)).sum())
 
 
 def _marks(recording: Recording, name: str) -> Columns:

@@ -14,6 +14,7 @@ from pilotlight.recording.gpu_windows import (
     Kept,
     Weights,
     gpu_windows,
+    taken_along,
     weights,
     yielded_ns,
 )
@@ -32,11 +33,14 @@ _BUSY = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET, Activity
 LOST_RECORDS = ("gpu/lost_by_cupti", "gpu/lost_ring_full", "gpu/lost_at_exit")
 # Those of them that are in no gap of a ring.
 _LOST_BEFORE_RINGS = ("gpu/lost_by_cupti", "gpu/lost_at_exit")
+# No counter: whoever is killed cannot count.
+TAKEN_ALONG = "gpu/taken_along"
 # Counters of losses, and how to say them.
 LOSSES = {
     "gpu/lost_by_cupti": "records dropped by CUPTI",
     "gpu/lost_ring_full": "records that found no room in the ring",
     "gpu/lost_at_exit": "records left behind when the process ended",
+    TAKEN_ALONG: "launches without a record, the process was ended before CUPTI handed it over",
     "gpu/cut_buffers": "buffers whose rest CUPTI could not read, how many records is not known",
     "gpu/buffers_left": "buffers that CUPTI kept at the end, what was in them is not known",
     "gpu/exit_unsure": "ends before all was counted: more may be lost than is said here",
@@ -124,6 +128,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
     missing = _missing(recording)
     # Where launches were lost, they do not tell the share of the windows.
     with_gaps = set(recording.detail("gaps")["process"].tolist())
+    ended = {one.start.process for one in recording.processes if one.end is not None}
     no_launches = launches.where(np.zeros(launches.rows, bool))
     weight = Weights(np.ones(activities.rows), np.zeros(activities.rows, bool))
     processes = []
@@ -134,6 +139,8 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         own = windows.get(process)
         values = _last_values(recording, process)
         if own is not None:
+            if process in ended:
+                values[TAKEN_ALONG] = taken_along(own, my_activities, my_launches)
             all_known = my_launches if process not in with_gaps else no_launches
             found = weights(own, my_activities, all_known, _kept(values))
             weight.values[mine], weight.is_counted[mine] = found.values, found.is_counted
