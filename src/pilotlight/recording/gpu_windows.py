@@ -127,8 +127,8 @@ def yielded_ns(recording: Recording, windows: GpuWindows) -> int:
 
 
 def taken_along(windows: GpuWindows, activities: Columns, launches: Columns) -> int:
-    """Launches whose records a process that was ended took with it: the last ones, of which CUPTI had
-    not handed any over."""
+    """Launches whose records a process that was ended took with it: the last ones, of which CUPTI
+    had not handed any over."""
     if windows.has_ended:
         return 0
     work = np.isin(launches["kind"], _ONE_RECORD) & windows.has_records(launches["start_ns"])
