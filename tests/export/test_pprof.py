@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from example import write_chunk, write_head
+from example import Process, write_chunk, write_example, write_head
 from job import EVIL, write_job
 
 from pilotlight.export.pprof import write_pprof
@@ -76,3 +76,14 @@ def test_time_before_the_detail_comes_from_windows(tmp_path: Path) -> None:
     write_chunk(folder / "detail" / "000002", {**definitions, "samples": samples})
     text = pprof("-top", "-unit=ns", str(profile(folder, tmp_path / "job.pb.gz")))
     assert f"{2 * 500 + 5 * 7}ns" in text
+
+
+@needs_pprof
+def test_names_in_angle_brackets_are_not_cut_off_as_templates(tmp_path: Path) -> None:
+    process = Process(0)
+    stack = process.stack("<module>", "f.<locals>.<lambda>", "<listcomp>")
+    process.add("samples", 7, stack, 1, 0, 10_000, 5_000)
+    file = profile(write_example(tmp_path / "job", process), tmp_path / "job.pb.gz")
+    lines = pprof("-top", "-unit=ns", str(file)).splitlines()
+    names = {line.rpartition("  ")[2] for line in lines[-3:]}
+    assert names == {"<module>", "f.<locals>.<lambda>", "<listcomp>"}

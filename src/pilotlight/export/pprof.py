@@ -18,7 +18,7 @@ _TYPE, _UNIT = 1, 2
 _LOCATION_IDS, _VALUES, _LABEL = 1, 2, 3
 _LABEL_KEY, _LABEL_TEXT, _LABEL_NUMBER = 1, 2, 3
 _ID, _LINE, _LINE_FUNCTION, _LINE_NUMBER = 1, 4, 1, 2
-_NAME, _SYSTEM_NAME, _FILE, _START_LINE = 2, 3, 4, 5
+_NAME, _FILE, _START_LINE = 2, 4, 5
 
 
 class _Strings:
@@ -115,12 +115,11 @@ def _frame_numbers(recording: Recording, node: int) -> list[int]:
 
 
 def _function(strings: _Strings, number: int, frame: Frame) -> bytes:
-    name = strings.number(frame.function)
+    # No system name: pprof would take <module> and <lambda> for templates of C++, and cut them off.
     return message(
         _FUNCTION,
         integer(_ID, number),
-        integer(_NAME, name),
-        integer(_SYSTEM_NAME, name),
+        integer(_NAME, strings.number(frame.function)),
         integer(_FILE, strings.number(frame.file)),
         integer(_START_LINE, frame.first_line),
     )
