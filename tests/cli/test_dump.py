@@ -161,3 +161,34 @@ def test_the_innermost_frame_is_shown_first() -> None:
         "    inner (f.py:1)",
         "    outer (f.py:1)",
     ]
+
+
+THREADS = """
+import threading, time
+exec(compile("def evil(): time.sleep(600)", "a\\x1b[31m\\nb.py", "exec"))
+threading.Thread(target=evil, name="lonely", daemon=True).start()
+time.sleep(600)
+"""
+
+
+def test_threads_have_their_names_and_no_name_steers_the_terminal(world: Path) -> None:
+    runner = subprocess.Popen([*RUN, "-q", "--name", "named", "--", sys.executable, "-c", THREADS])
+    try:
+        deadline = time.monotonic() + 30
+        shown = ""
+        while "lonely" not in shown:
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.2)
+            done = subprocess.run(
+                [sys.executable, "-m", "pilotlight", "dump", "named"],
+                capture_output=True,
+                text=True,
+            )
+            shown = done.stdout
+    finally:
+        runner.terminate()
+        runner.wait(20)
+    (line,) = [line for line in shown.splitlines() if "lonely" in line]
+    assert line.split()[0] == "thread" and line.endswith(" lonely (waiting)")
+    assert "\x1b" not in shown
+    assert "    evil (a\\x1b[31m\\nb.py:1)" in shown.splitlines()

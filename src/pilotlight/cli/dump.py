@@ -12,8 +12,10 @@ from typing import Any
 from pilotlight.agent.slice import copy_last, is_slice
 from pilotlight.client import NO_AGENT, Client
 from pilotlight.errors import AgentError, NotFound, PilotlightError, UsageError
+from pilotlight.printable import one_line
 from pilotlight.recording.places import all_recordings, find_recording, recordings_root
 from pilotlight.recording.processes import read_processes
+from pilotlight.recording.recording import Recording
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MOST_STACKS = 16
@@ -72,13 +74,14 @@ class Dump:
                 made = copy_last(found.folder, output, last_ns)
                 result |= {"recording": str(output), "chunks": made.chunks}
                 result |= {"range_ns": made.range_ns}
+                name_threads(stacks, Recording.open(output))
                 result["flight_recorder"] = _flight(client, found.pids, output) if client else None
             elif not stacks:
                 raise AgentError(f"no stacks of {args.target}: {found.note or 'it is not running'}")
         finally:
             if client:
                 client.close()
-        print(json.dumps(result) if args.json else "\n".join(lines(result)))
+        print(json.dumps(result) if args.json else "\n".join(map(one_line, lines(result))))
         return 0
 
 
@@ -139,6 +142,15 @@ def _stacks(client: Client, pids: list[int]) -> list[dict[str, Any]]:
     return stacks
 
 
+def name_threads(stacks: list[dict[str, Any]], recording: Recording) -> None:
+    """Adds what a recording knows of the threads: their names."""
+    index_of = {process.start.pid: process.start.process for process in recording.processes}
+    for process in stacks:
+        for thread in process["threads"]:
+            key = (index_of.get(process["pid"], -1), thread["thread"])
+            thread["name"] = recording.thread_names.get(key, "")
+
+
 def _flight(client: Client, pids: list[int], output: Path) -> dict[str, Any] | None:
     """The last collectives of each rank, and who holds up the others; None without any."""
     from pilotlight.capture.flight import FOLDER, fetch_flight_recorders
@@ -173,7 +185,8 @@ def lines(result: dict[str, Any]) -> list[str]:
         for thread in process["threads"]:
             main = "main " if thread["thread"] == process["pid"] else ""
             state = thread["state"].replace("_", " ")
-            shown.append(f"  {main}thread {thread['thread']} ({state})")
+            name = f" {thread['name']}" if thread.get("name") and not main else ""
+            shown.append(f"  {main}thread {thread['thread']}{name} ({state})")
             for frame in reversed(thread["frames"]):
                 shown.append(f"    {frame['function']} ({frame['file']}:{frame['line']})")
     if result["processes_left_out"]:
