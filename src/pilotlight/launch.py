@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pilotlight.errors import UsageError
 
@@ -46,6 +48,17 @@ def split_command(words: Sequence[str], example: str) -> list[str]:
     return command
 
 
+def check_exists(command: Sequence[str]) -> None:
+    """StartFailed if there is no such command, before anything is begun for it."""
+    name = command[0]
+    if not (Path(name).exists() if "/" in name else shutil.which(name, mode=os.F_OK)):
+        raise _not_found(command)
+
+
+def _not_found(command: Sequence[str]) -> StartFailed:
+    return StartFailed(f"{command[0]}: command not found", 127)
+
+
 class JobProcess:
     """Started by the constructor; StartFailed if that is impossible."""
 
@@ -72,7 +85,7 @@ class JobProcess:
                 shell = ["/bin/sh", *command]
                 return os.posix_spawn(shell[0], shell, environment, setsigmask=self._mask)
         except (FileNotFoundError, NotADirectoryError):
-            raise StartFailed(f"{command[0]}: command not found", 127) from None
+            raise _not_found(command) from None
         except OSError as error:
             raise StartFailed(f"{command[0]}: {error.strerror}", 126) from None
 

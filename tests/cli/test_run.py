@@ -27,11 +27,12 @@ def test_a_signal_that_ends_the_job_ends_run(pilotlight_cli: RunPilotlight, numb
 
 
 def test_a_command_that_does_not_exist_is_127_with_a_shells_message(
-    pilotlight_cli: RunPilotlight,
+    pilotlight_cli: RunPilotlight, world: Path
 ) -> None:
     done = pilotlight_cli("run", "--", "no-such-command-here")
     assert done.returncode == 127
     assert done.stderr == "pilotlight run: no-such-command-here: command not found\n"
+    assert not list(world.rglob("manifest.json")), "the last recording is still that of a job"
 
 
 def test_a_file_that_cannot_be_executed_is_126(

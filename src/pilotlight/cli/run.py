@@ -14,7 +14,7 @@ from typing import Any
 
 from pilotlight.client import Client
 from pilotlight.errors import AgentError, PilotlightError, UsageError
-from pilotlight.launch import Ended, JobProcess, StartFailed, split_command
+from pilotlight.launch import Ended, JobProcess, StartFailed, check_exists, split_command
 
 # How long the end of a job waits for its recording to be closed.
 _FINISH_TIMEOUT_S = 60.0
@@ -56,6 +56,10 @@ class Run:
             raise UsageError("--rate is samples a second, from 0 to 1000")
         job = args.name or f"{Path(command[0]).name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         voice = _Voice(args.quiet, args.json)
+        try:
+            check_exists(command)
+        except StartFailed as failed:
+            return _failed(failed)
         client = _open_recording(job, args.output, command, voice)
         environment = (
             job_environment(job, args.rate, args.gpu) if client is not None else dict(os.environ)
@@ -67,12 +71,16 @@ class Run:
                 # That nothing ran needs no line of its own.
                 voice = _Voice(quiet=True, as_json=args.json)
                 _close_recording(client, job, Ended(failed.exit_code, None), args.output, voice)
-            print(f"pilotlight run: {failed}", file=sys.stderr)
-            return failed.exit_code
+            return _failed(failed)
         ended = process.wait()
         if client is not None:
             _close_recording(client, job, ended, args.output, voice)
         return pass_on(ended)
+
+
+def _failed(failed: StartFailed) -> int:
+    print(f"pilotlight run: {failed}", file=sys.stderr)
+    return failed.exit_code
 
 
 def job_environment(job: str, rate: float | None, gpu: str | None = None) -> dict[str, str]:
