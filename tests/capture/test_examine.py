@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pilotlight.capture.examine import same_steps
+import pytest
+
+from pilotlight.capture.examine import as_recorded, same_steps
 from pilotlight.capture.manifest import Captured, Step
 from pilotlight.capture.request import DONE, Answered
 
@@ -49,3 +51,25 @@ def test_other_numbers_are_other_steps_whenever_the_request_came() -> None:
 
 def test_traces_without_steps_say_nothing() -> None:
     assert same_steps([]) is None
+
+
+@pytest.mark.parametrize(
+    ("calls", "late", "first"),
+    [(1, 0, 50), (1, 7, 57), (2, 0, 50), (2, 6, 56)],
+    ids=["in time", "late", "two optimizers", "two optimizers, late"],
+)
+def test_a_trace_that_began_late_has_the_numbers_of_the_steps_it_holds(
+    calls: int, late: int, first: int
+) -> None:
+    recorded = [Step(n, n * 10 * MS, 10 * MS) for n in range(100)]
+    length = 10 * MS // calls
+    start = (50 + late) * length + MS // 10
+    trace = [Step(50 + n, start + n * length, length) for n in range(4)]
+    assert [step.number for step in as_recorded(trace, recorded)] == [first + n for n in range(4)]
+
+
+def test_a_trace_whose_steps_nobody_recorded_keeps_the_numbers_it_was_asked_for() -> None:
+    trace = [Step(50 + n, n * 10 * MS, 10 * MS) for n in range(3)]
+    elsewhere = [Step(n, 10**15 + n * 10 * MS, 10 * MS) for n in range(100)]
+    assert [step.number for step in as_recorded(trace, elsewhere)] == [50, 51, 52]
+    assert [step.number for step in as_recorded(trace, [])] == [50, 51, 52]

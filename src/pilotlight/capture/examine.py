@@ -44,7 +44,7 @@ def examine(
     window_ns = (start_ns + offset_ns, int(trace.spans.end_ns.max()) + offset_ns)
     steps: tuple[Step, ...] = ()
     if collected.answered.how == KINETO and first_step is not None:
-        steps = optimizer_steps(trace, first_step)
+        steps = as_recorded(optimizer_steps(trace, first_step), recorded)
     return (
         Captured(
             collected.answered,
@@ -71,6 +71,31 @@ def optimizer_steps(trace: Trace, first_step: int) -> tuple[Step, ...]:
         Step(first_step + number, start, end - start)
         for number, (start, end) in enumerate(pairwise(borders))
     )
+
+
+def as_recorded(steps: Sequence[Step], recorded: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps with the numbers that they have by the probe, which saw them begin.
+
+    Kineto begins later than it was asked to where its own thread had to wait for a processor, and
+    does not say so. It counts calls of optimizers: where a step has several, it has as many numbers.
+    """
+    if not steps or not recorded:
+        return tuple(steps)
+    borders = [*(step.start_ns for step in steps), steps[-1].start_ns + steps[-1].duration_ns]
+    near_ns = min(step.duration_ns for step in steps) // 2
+    starts = np.array([step.start_ns for step in recorded], np.int64)
+    found = []
+    for place, border_ns in enumerate(borders):
+        nearest = int(np.abs(starts - border_ns).argmin())
+        if abs(int(starts[nearest]) - border_ns) <= near_ns:
+            found.append((place, recorded[nearest].number))
+    if len(found) < 2 or found[-1][1] == found[0][1]:
+        return tuple(steps)
+    calls, rest = divmod(found[-1][0] - found[0][0], found[-1][1] - found[0][1])
+    if calls < 1 or rest:
+        return tuple(steps)
+    first = calls * found[0][1] - found[0][0]
+    return tuple(replace(step, number=first + place) for place, step in enumerate(steps))
 
 
 def steps_within(recorded: Sequence[Step], window_ns: tuple[int, int]) -> tuple[Step, ...]:

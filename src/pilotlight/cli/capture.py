@@ -122,7 +122,7 @@ class Capture:
                 progress = _Progress(quiet=args.json)
                 manifest = _take(client, request, args.target, folder, progress)
                 if manifest.same_steps is False and _is_complete(manifest):
-                    progress.note("a rank had its request too late; once more")
+                    progress.note("a rank began too late and has other steps; once more")
                     _empty(folder)
                     manifest = _take(client, request, args.target, folder, progress)
         except PilotlightError:
