@@ -61,3 +61,10 @@ def test_steps_that_were_not_the_same_are_taken_once_more(
     main(["capture", "job", "--json", "-o", str(folder)])
     assert json.loads(capsys.readouterr().out)["same_steps"] is told
     assert left == []
+
+
+@pytest.mark.parametrize("first_step", [None, 5])
+def test_a_capture_by_time_instead_of_steps_says_so(tmp_path: Path, first_step: int | None) -> None:
+    processes = (Captured(ANSWERED, "node", "rank0.json.gz"),)
+    said = capture.lines(CaptureManifest("job", 0, {}, first_step, processes), tmp_path)
+    assert any("taken by time" in line for line in said) is (first_step is None)

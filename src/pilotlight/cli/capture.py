@@ -294,6 +294,7 @@ def _new_folder(target: str) -> Path:
 def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
     """The result for people."""
     from pilotlight.capture.manifest import SAME
+    from pilotlight.capture.target import KINETO
     from pilotlight.report.units import plural
 
     asked = [p for p in manifest.processes if p.answered.state != LEFT_OUT]
@@ -305,6 +306,8 @@ def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
         shown.append(
             f"{SAME[manifest.same_steps]}; they began within {manifest.skew_ns / 1e6:.1f} ms"
         )
+    if manifest.first_step is None and any(p.answered.how == KINETO for p in done):
+        shown.append("taken by time: one of them had counted no step when it was asked")
     shown += _hang_lines(folder)
     shown.append(f"capture: {folder}")
     return shown
