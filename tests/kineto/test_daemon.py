@@ -9,6 +9,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,42 @@ def test_a_poll_gets_nothing_and_makes_the_process_known(
     # The kernel says who it is, not the message.
     assert (poller.pid, poller.uid) == (os.getpid(), os.getuid())
     assert (poller.own_pid, poller.ancestors) == (999_999, (5, 4))
+
+
+def test_a_client_that_missed_an_answer_is_not_one_behind_for_ever(
+    endpoint: FolderEndpoint, client: PollingClient
+) -> None:
+    daemon = Daemon()
+    assert polled(daemon, endpoint, client) == ""
+    client.send()
+    daemon.receive(endpoint.listener)  # too late: the client has stopped waiting
+    time.sleep(0.3)
+    assert polled(daemon, endpoint, client) == ""  # the old answer
+    with pytest.raises(TimeoutError):
+        client.receive()
+    daemon.hand(os.getpid(), Pending(lambda: "A=1\n", lambda _: None))
+    time.sleep(0.3)
+    assert polled(daemon, endpoint, client) == "A=1\n"
+
+
+def test_a_client_that_reads_nothing_keeps_no_other_from_its_answers(
+    endpoint: FolderEndpoint, client: PollingClient
+) -> None:
+    daemon, hung = Daemon(), PollingClient(endpoint.folder)
+    for _ in range(2):
+        hung.send()
+        daemon.receive(endpoint.listener)
+    answers = []
+    for _ in range(4):
+        time.sleep(0.25)
+        client.send()
+        daemon.receive(endpoint.listener)
+        try:
+            answers.append(client.receive())
+        except TimeoutError:
+            answers.append("none")
+    hung.close()
+    assert answers.count("none") <= 1 and answers[-2:] == ["", ""]
 
 
 def test_a_configuration_is_handed_out_once(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import struct
+import termios
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +22,8 @@ _DATAGRAMS_A_TURN = 512
 _MOST_POLLERS = 4096
 _SILENCE_NS = 60_000_000_000
 DEFAULT_PERIOD_NS = 5_000_000_000
+# A client waits for 90 ms for an answer.
+_READ_NS = 200_000_000
 
 
 @dataclass
@@ -35,6 +39,7 @@ class Poller:
     since_ns: int
     polled_ns: int
     period_ns: int = DEFAULT_PERIOD_NS
+    was_passed_over: bool = False
 
 
 @dataclass
@@ -50,6 +55,7 @@ class Daemon:
         self.pollers: dict[int, Poller] = {}
         self.refused: Counter[str] = Counter()
         self.unsent = 0
+        self._sent_ns = 0
         self._pending: dict[int, Pending] = {}
         self._hellos: Counter[tuple[int, int]] = Counter()
 
@@ -63,11 +69,12 @@ class Daemon:
             except OSError:
                 return
             _close_descriptors(ancillary)
-            reply = self._reply(datagram, ancillary, flags)
+            reply = self._reply(datagram, ancillary, flags, self._somebody_is_behind(listener))
             if reply is None or not address:
                 continue
             try:
                 listener.sendto(reply, address)
+                self._sent_ns = time.monotonic_ns()
             except OSError:
                 # It has gone, or does not read: it asks again in a few seconds.
                 self.unsent += 1
@@ -88,8 +95,17 @@ class Daemon:
         for pid in [p.pid for p in self.pollers.values() if now_ns - p.polled_ns > _SILENCE_NS]:
             del self.pollers[pid]
 
+    def _somebody_is_behind(self, listener: socket.socket) -> bool:
+        """Whether an answer lies unread that came too late: it will be read as that to the next
+        poll, and so on, so that a request reaches that process a poll too late."""
+        return time.monotonic_ns() - self._sent_ns > _READ_NS and _unread_bytes(listener) > 0
+
     def _reply(
-        self, datagram: bytes, ancillary: list[tuple[int, int, bytes]], flags: int
+        self,
+        datagram: bytes,
+        ancillary: list[tuple[int, int, bytes]],
+        flags: int,
+        is_unread: bool,
     ) -> bytes | None:
         try:
             if flags & socket.MSG_TRUNC:
@@ -106,7 +122,20 @@ class Daemon:
             if len(self._hellos) > _MOST_POLLERS:
                 self._hellos.clear()
             return message.welcome(self._hellos[said.job, said.device])
-        return message.configuration(self._polled(said, pid, uid, time.monotonic_ns()))
+        configuration = self._polled(said, pid, uid, time.monotonic_ns())
+        if not configuration and self._passes_over(pid, is_unread):
+            return None
+        return message.configuration(configuration)
+
+    def _passes_over(self, pid: int, is_unread: bool) -> bool:
+        """Who is behind reads the old answer to this poll; without a new one it is level again.
+        Whose it is cannot be seen: each goes without once, which costs it nothing."""
+        poller = self.pollers.get(pid)
+        if poller is None or poller.since_ns == poller.polled_ns:
+            return False
+        passes = is_unread and not poller.was_passed_over
+        poller.was_passed_over = is_unread
+        return passes
 
     def _polled(self, poll: message.Poll, pid: int, uid: int, now_ns: int) -> str:
         known = self.pollers.get(pid)
@@ -128,6 +157,14 @@ class Daemon:
         pending = self._pending.pop(pid)
         pending.handed(pid)
         return pending.write()
+
+
+def _unread_bytes(listener: socket.socket) -> int:
+    """What was sent from here and nobody has read; 0 where the kernel does not tell."""
+    try:
+        return int(struct.unpack("i", fcntl.ioctl(listener, termios.TIOCOUTQ, bytes(4)))[0])
+    except OSError:
+        return 0
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
