@@ -367,7 +367,7 @@ class Walk {
   LastOf threads_, streams_, collectives_;
   std::unordered_map<uint32_t, std::vector<int64_t>> launches_;  // of each thread, in order
   std::vector<Awaited> returns_;                                 // in order
-  Ended told_since_{};  // the first that a thread did
+  Ended told_since_{};                                           // the first that a thread did
   bool is_told_ = false;
   std::vector<Ended> known_;
   std::vector<HostTime> host_times_;

@@ -13,7 +13,7 @@ _HOST_KINDS = (Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME, Kind.PYTHON, Kind.O
 def given_ns(trace: Trace, calls: Spans, waits: Spans) -> Int64:
     """For each call when the spans around it began on its lane, if only itself then when it did.
     Not looked for on lanes where no other waits for the device: nobody asks there."""
-    given = calls.start_ns.copy()
+    given: Int64 = calls.start_ns.copy()
     on_host = trace.spans.is_kind(*_HOST_KINDS)
     for lane in np.unique(calls.lane):
         if not (waits.lane != lane).any():
