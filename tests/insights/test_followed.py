@@ -39,6 +39,21 @@ def test_what_the_device_is_behind_is_not_the_last_steps(script: Any) -> None:
     assert [round(row.window_ns, -4) for row in view.steps] == [1_000_000] * 5
 
 
+def test_steps_that_overlap_go_by_their_begins(script: Any) -> None:
+    """A copy of the second step ends after all of the third."""
+    story = script()
+    for number in range(1, 5):
+        begin = story.host_us
+        story.step(lambda: [story.launch("gemm", 100.0) for _ in range(10)] and None)
+        if number == 2:
+            story.span("cuda_runtime", "cudaMemcpyAsync", begin + 0.1, 1.0, correlation=1000)
+            copy = "Memcpy DtoH (Device -> Pinned)"
+            story.span("gpu_memcpy", copy, story.device_us, 1500.0, correlation=1000)
+            story.events[-1]["tid"] = 20
+    (view,) = job_of([story.trace()]).ranks
+    assert [round(row.window_ns, -4) for row in view.steps] == [1_000_000] * 4
+
+
 def test_steps_of_a_host_that_waits_stay_as_they_are(script: Any) -> None:
     story = script()
     for _ in range(4):

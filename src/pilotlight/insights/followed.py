@@ -25,10 +25,12 @@ def followed(steps: Steps, device: Spans, launch: Int64, calls: Spans) -> Steps:
     inside = (launched_ns != NONE) & (step >= 0) & (launched_ns < ends_ns[step.clip(min=0)])
     if not np.bincount(step[inside], minlength=len(steps)).all():
         return steps
+    first_of_ns = np.full(len(steps), last_ns)
+    np.minimum.at(first_of_ns, step[inside], device.start_ns[inside])
     last_of_ns = np.zeros(len(steps), np.int64)
     np.maximum.at(last_of_ns, step[inside], device.end_ns[inside])
-    first_ns = int(device.start_ns[inside][step[inside] == 0].min())
-    bounds_ns = np.append(first_ns, last_of_ns)
-    if (np.diff(bounds_ns) <= 0).any():
-        return steps
-    return Steps(steps.number, bounds_ns[:-1], np.diff(bounds_ns))
+    # Where a step goes on beside the next on another stream its begin tells more.
+    for bounds_ns in (np.append(first_of_ns[0], last_of_ns), np.append(first_of_ns, last_ns)):
+        if (np.diff(bounds_ns) > 0).all():
+            return Steps(steps.number, bounds_ns[:-1], np.diff(bounds_ns))
+    return steps
