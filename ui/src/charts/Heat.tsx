@@ -216,7 +216,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
         onPointerUp={(event) => { const began = drag.current; release(event); if (began && !began.moved) { const place = at(event.offsetX, event.offsetY); if (place.rank >= 0 && place.rank < ranks) onOpen(place.rank, place.step); } }}
         onPointerCancel={release} onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
-        {failure ? failure : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? text(told.value) : UNKNOWN}</b>. Click to see this rank.</>
+        {failure ? <span class="partial">Not loaded: {failure}</span> : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? text(told.value) : UNKNOWN}</b>. Click to see this rank.</>
           : <>{scale[1] > scale[0] ? <Scale low={text(scale[0])} high={`${text(scale[1])} and more`} /> : coarse && <>everywhere {text(scale[0])}</>}{hasGaps && <> · striped: {UNKNOWN}</>} · {isTouched() ? "two fingers zoom, a tap shows the rank" : "Ctrl and wheel zooms, drag pans, a click shows the rank"}</>}
       </p>
     </div>

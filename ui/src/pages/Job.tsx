@@ -75,7 +75,7 @@ function Overview({ job, range, news }: Part) {
 }
 
 function StepTime({ job, range, news }: Part) {
-  const { value: series, failure } = useData<StepSeries>(`v1/series?job=${encodeURIComponent(job.row.job)}&points=800&${spanOf(range)}`, news);
+  const { value: series, failure, again } = useData<StepSeries>(`v1/series?job=${encodeURIComponent(job.row.job)}&points=800&${spanOf(range)}`, news);
   const lines = useMemo(() => (series ? [
     { label: "longest", colour: "quiet", values: series.max_ns, width: 1 },
     { label: "mean", colour: "compute", values: series.mean_ns, width: 2 },
@@ -89,7 +89,7 @@ function StepTime({ job, range, news }: Part) {
       <div class="tools"><h2>Step time</h2>
         <span class="quiet">{job.step_ns !== null && <>the last 10 min {duration(job.step_ns)}{changed !== null && <> ({signedShare(changed)} to {job.earlier})</>} · </>}{job.row.steps > 0 && <>all its steps: mean {duration(job.row.step_ns)}</>}{Object.entries(job.quantiles_ns).map(([name, ns]) => `, ${name} ${duration(ns)}`)}</span>
         <Zoomed job={job.row.job} range={range} /></div>
-      {failure ? <Failed failure={failure} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? (job.row.steps ? <p class="empty">No step in this time.</p> : <Empty title="Steps make the job readable" command="pilotlight.step()">They come by themselves from the frameworks that pilotlight knows. In a loop of its own, a program says it once a step; until then its stacks, kernels and counters are in the other views.</Empty>)
+      {failure ? <Failed failure={failure} again={again} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? (job.row.steps ? <p class="empty">No step in this time.</p> : <Empty title="Steps make the job readable" command="pilotlight.step()">They come by themselves from the frameworks that pilotlight knows. In a loop of its own, a program says it once a step; until then its stacks, kernels and counters are in the other views.</Empty>)
         : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} max={cut} />}
       {cut !== null && series && <p class="quiet">Cut off at {duration(cut)}; the longest step takes {duration(Math.max(...series.max_ns.map(Number)))}. Drag over it to see it whole.</p>}
       <Events job={job} range={range} />
@@ -107,7 +107,7 @@ function Events({ job, range }: { job: Job; range: Range }) {
 }
 
 function BreakdownOverTime({ job, range, news }: Part) {
-  const { value: found, failure } = useData<Breakdown>(`v1/breakdown?job=${encodeURIComponent(job.row.job)}&points=400&${spanOf(range)}`, news);
+  const { value: found, failure, again } = useData<Breakdown>(`v1/breakdown?job=${encodeURIComponent(job.row.job)}&points=400&${spanOf(range)}`, news);
   const lines = useMemo(() => {
     if (!found) return [];
     const whole = found.total_ns.reduce((a, b) => a + b, 0);
@@ -122,7 +122,7 @@ function BreakdownOverTime({ job, range, news }: Part) {
   }, [found]);
   return (
     <section aria-label="breakdown over time"><h2>Where the step time goes</h2>
-      {failure ? <Failed failure={failure} /> : !found ? <Waiting height={180} /> : found.time_ns.length === 0 || lines.length === 0 ? <p class="empty">The breakdown of steps is {UNKNOWN} in this time.</p>
+      {failure ? <Failed failure={failure} again={again} /> : !found ? <Waiting height={180} /> : found.time_ns.length === 0 || lines.length === 0 ? <p class="empty">The breakdown of steps is {UNKNOWN} in this time.</p>
         : <Series time_ns={found.time_ns} lines={lines} height={180} text={share} label="parts of the step time over time" onZoom={zoomTo} from_ns={range.from} to_ns={range.to} max={1} />}
     </section>
   );
@@ -141,9 +141,9 @@ const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] 
   const { counter, view, code } = EVIDENCE[finding.cause] ?? {};
   return [
     ...(counter ? [{ text: `show me: ${counterWords(counter).title}`, href: at("counters", { counter }) }] : []),
-    { text: "show me: when and where", href: write(["job", job.row.job], { ...around, ...(rank === undefined ? {} : { rank }), map: "lateness" }) },
+    { text: "show me: when and where", href: write(["job", job.row.job], { ...around, ...(rank === undefined ? { map: "time" } : { rank, map: "lateness" }) }) },
     ...(view ? [{ text: `show me: ${view}`, href: at(view) }] : []),
-    ...(rank === undefined || code === null ? [] : [{ text: "show me: the code", href: at("flame", { rank: String(rank), ...(code ? { q: code } : {}) }) }]),
+    ...(code === null ? [] : [{ text: "show me: the code", href: at("flame", { ...(rank === undefined ? {} : { rank: String(rank) }), ...(code ? { q: code } : {}) }) }]),
     ...(finding.capture ? [{ text: "show me: timeline", href: write(["trace", finding.capture, "timeline"]) }] : []),
   ];
 };

@@ -27,7 +27,8 @@ class Node(Struct, frozen=True):
 class FleetJob(Struct, frozen=True):
     """`step_ns` is the mean of the last ten minutes of a running job, of all steps of another;
     `change_ratio` compares it with what `earlier` names. `trend_ns` is the mean step in equal parts
-    of the time asked for, or since a job of less than two hours began. Lost hours are step time that was no compute."""
+    of the time asked for, or since a job of less than two hours began. Lost hours are step time
+    that was no compute."""
 
     job: str
     cluster: str

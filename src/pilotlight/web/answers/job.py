@@ -26,7 +26,7 @@ class AttemptChange(Struct, frozen=True):
 
 class Job(Struct, frozen=True):
     """`step_ns` is the mean of the last ten minutes of a running job; `earlier` says what
-    `earlier_step_ns` is of: yesterday, or the time before those minutes where the job is younger."""
+    `earlier_step_ns` is of: yesterday, or the time before those minutes of a younger job."""
 
     now_ns: int
     headline: str
