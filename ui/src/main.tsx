@@ -15,7 +15,6 @@ import { Login } from "./pages/Login";
 import { ReportPage } from "./pages/Report";
 import { RooflinePage } from "./pages/RooflineChart";
 import { TracePage } from "./pages/TracePage";
-import { Empty } from "./parts/parts";
 import { Keys } from "./parts/Keys";
 
 const file = inlined();
@@ -32,7 +31,7 @@ function Routed({ path }: { path: string[] }) {
     case "report": return <ReportPage />;
     case "roofline": return <RooflinePage />;
     case "trace": return <TracePage key={id} id={id} view={view} base={["trace", id]} />;
-    default: return <Empty title="There is no such page">The address may be cut off. <a href={write([])}>To the start</a></Empty>;
+    default: return <><header><h1>There is no such page</h1></header><p>The address may be cut off. <a href={write([])}>To the start</a></p></>;
   }
 }
 

@@ -32,9 +32,16 @@ export default async function ({ address, open, accessible, everyView, drawn, as
 
   await page.getByText(/The critical path \(second row of an unfolded rank\) is .*kernels/).waitFor();
 
-  // Only a click reaches Perfetto's page, here a stand-in that speaks its protocol.
+  // Only a click reaches Perfetto's page, here a stand-in that is as strict as its handler of messages: it hears its
+  // opener only, once the document is complete, and takes one trace, which must have a title and bytes.
   await page.context().route("https://ui.perfetto.dev/**", (route) => route.fulfill({ contentType: "text/html", body: `<script>
-    onmessage = (event) => { if (event.data === "PING") event.source.postMessage("PONG", event.origin); else if (event.data.perfetto) document.title = "got " + event.data.perfetto.buffer.byteLength; };
+    onmessage = (event) => {
+      if (document.readyState !== "complete" || event.source === null || event.source !== window.opener) return;
+      if (event.data === "PING") { event.source.postMessage("PONG", event.origin); return; }
+      const { buffer, title } = event.data.perfetto;
+      if (document.title || !title || !(buffer instanceof ArrayBuffer)) throw new Error("not taken");
+      document.title = "got " + buffer.byteLength;
+    };
   </script>` }));
   const opened = page.waitForEvent("popup");
   await page.getByRole("button", { name: /open in Perfetto/ }).click();
