@@ -7,6 +7,7 @@ import numpy as np
 from pilotlight.collector.watch.look import found_in
 from pilotlight.collector.watch.rank import MOST_STEPS, RecentRank
 from pilotlight.collector.watch.recent import RecentJob
+from pilotlight.collector.watch.shared_steps import spread
 from pilotlight.insights.online import diagnose_windows
 from pilotlight.ship.wire import PARTS, WAIT_KNOWN
 
@@ -107,3 +108,32 @@ def test_a_slow_step_in_the_middle_of_a_batch_is_noticed_once() -> None:
     assert job.slow_ranks(1.5) == [0]
     job.looked()
     assert job.slow_ranks(1.5) == []
+
+
+def test_of_fast_steps_some_of_the_last_ten_seconds_are_looked_at_each_once() -> None:
+    random = np.random.default_rng(3)
+    for spread_ns in (1, 10**8, 10**10, 10**12):
+        rows = np.zeros((200, len(PARTS) + 5), np.int64)
+        rows[:, 0], rows[:, 1] = np.arange(200), np.sort(random.integers(0, spread_ns, 200))
+        steps = spread({0: rows}, rows[:, 0], 20)
+        assert len(set(steps.tolist())) == 20 and steps[-1] == 199
+    rows[:, 1] = np.arange(200) * 100 * MS
+    steps = spread({0: rows}, rows[:, 0], 20)
+    assert steps[0] in range(98, 101), "100 steps of 100 ms are 10 s"
+
+
+def test_a_rank_that_is_slow_for_a_moment_of_fast_steps_is_not_blamed() -> None:
+    """For 2 s of steps of 10 ms: all of the last 200 steps, a fifth of the last 10 s."""
+    job = RecentJob("default", "job")
+    steps = np.arange(3000)
+    for rank in range(4):
+        job.ranks[rank] = RecentRank("node", "agent")
+        own = np.where((steps >= 2800) & (rank == 1), 8, 5) * MS
+        rows = np.zeros((len(steps), len(PARTS) + 5), np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 2] = steps, steps * 10 * MS, 10 * MS
+        rows[:, 3 + PARTS.index("compute_ns")] = own
+        rows[:, 3 + PARTS.index("communication_ns")] = 10 * MS - own
+        rows[:, -1] = (1 << len(PARTS)) - 1 | WAIT_KNOWN
+        for batch in np.split(rows, 3):
+            job.ranks[rank].add(batch)
+    assert [one for one in found_in(job, None) if one.rank is not None] == []

@@ -102,7 +102,7 @@ class Register:
             known = self.open.get(key)
             if known is not None:
                 changed.append(self._again(known, job, finding, now_ns))
-            elif self._is_confirmed(key, finding, now_ns):
+            elif self._is_confirmed(key, finding, job.told_ns or now_ns):
                 changed.append(self._new(key, job, finding, now_ns))
         mine = [key for key in self._first_seen if key[:2] == (job.tenant, job.job)]
         for key in mine:
@@ -135,11 +135,12 @@ class Register:
                 return self.open[key]
         return None
 
-    def _is_confirmed(self, key: Key, finding: Finding, now_ns: int) -> bool:
-        """Once may be chance; what is urgent or certain does not wait."""
-        first_ns = self._first_seen.setdefault(key, now_ns)
+    def _is_confirmed(self, key: Key, finding: Finding, told_ns: int) -> bool:
+        """Once may be chance, and the same news looked at again is still once; what is urgent or
+        certain does not wait."""
+        first_ns = self._first_seen.setdefault(key, told_ns)
         is_sure = finding.cause in _AT_ONCE or finding.confidence == "high"
-        return is_sure or now_ns - first_ns >= _CONFIRM_NS
+        return is_sure or told_ns - first_ns >= _CONFIRM_NS
 
     def _new(self, key: Key, job: RecentJob, finding: Finding, now_ns: int) -> Opened:
         ranks = _ranks(job, finding)

@@ -94,10 +94,13 @@ class RecentRank:
             for index, part in enumerate(PARTS)
             if part in _RULE_PARTS and known >> index & 1
         }
+        # What only the host is seen to do says nothing of a device.
+        if COMPUTE in parts and not known & _OF_A_DEVICE:
+            parts[PHASES] = parts.pop(COMPUTE)
         if is_told_now_and_then:
             communication = parts.pop(EXPOSED_COMMUNICATION, 0)
-            if COMPUTE in parts:
-                parts[PHASES] = parts.pop(COMPUTE) + communication
+            if PHASES in parts:
+                parts[PHASES] = parts[PHASES] + communication
         elif len(rows) and int(np.bitwise_or.reduce(rows[:, -1])) & WAIT_KNOWN:
             parts["collective_wait"] = rows[:, 3 + len(PARTS)]
         return RankWindow(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pilotlight.collector.watch.rank import COLUMNS, RecentRank
+from pilotlight.collector.watch.shared_steps import A_WHILE_NS, lasts_ns, shared, spread
 from pilotlight.insights.online import CollectiveSum, RankWindow
 from pilotlight.insights.online.ranks import MIN_STEPS_APART
 from pilotlight.recording.columns import Array
@@ -78,23 +79,24 @@ class RecentJob:
         """As few steps that all have as a rule can be sure of: what has just begun is not yet in
         most of many."""
         tables, common = self._compared()
-        steps = common[-_SHORT_STEPS:]
+        steps = spread(tables, common, _SHORT_STEPS)
         return [
             self.ranks[rank].window(rank, rows[np.isin(rows[:, 0], steps)])
             for rank, rows in tables.items()
         ]
 
     def _compared(self) -> tuple[dict[int, Array], Array]:
-        """Steps by rank, and those that all have: the latest, or, where nodes tell at different
-        times and have too few of these in common, some of a longer time."""
+        """Steps by rank, and those that all have: the latest, or some of a longer time, where these
+        are over in a moment or nodes that tell at different times have too few in common."""
         ordered = sorted(self.ranks.items())
         dense = {rank: one.rows for rank, one in ordered}
-        common = _common(dense)
-        if len(common) >= _SHORT_STEPS:
+        common = shared(dense)
+        if len(common) >= _SHORT_STEPS and lasts_ns(dense, common) >= A_WHILE_NS:
             return dense, common
         thin = {rank: one.thin for rank, one in ordered}
-        of_thin = _common(thin)
-        return (thin, of_thin) if len(of_thin) > len(common) else (dense, common)
+        of_thin = shared(thin)
+        is_enough = len(of_thin) >= min(_SHORT_STEPS, len(common))
+        return (thin, of_thin) if is_enough else (dense, common)
 
     def told_windows(self, is_short: bool) -> list[RankWindow] | None:
         """The steps in which ranks can be compared; None where these are all."""
@@ -102,8 +104,9 @@ class RecentJob:
             return None
         ranks = {rank: one for rank, one in sorted(self.ranks.items()) if len(one.told)}
         # Each rank tells some that others do not.
-        common = _common({rank: one.told for rank, one in ranks.items()})
-        steps = common[-(MIN_STEPS_APART if is_short else _SHORT_STEPS) :]
+        tables = {rank: one.told for rank, one in ranks.items()}
+        most = MIN_STEPS_APART if is_short else _SHORT_STEPS
+        steps = spread(tables, shared(tables), most)
         return [one.told_window(rank, steps) for rank, one in ranks.items()]
 
     def median_step_ns(self) -> float:
@@ -124,16 +127,6 @@ class RecentJob:
         self.has_news = False
         for one in self.ranks.values():
             one.longest_new_ns = 0
-
-
-def _common(tables: Mapping[int, Array]) -> Array:
-    """The steps that all have which have any, in order."""
-    steps = [rows[:, 0] for rows in tables.values() if len(rows)]
-    found: Array = np.unique(steps[0]) if steps else np.empty(0, np.int64)
-    for more in steps[1:]:
-        if not np.array_equal(found, more):
-            found = np.intersect1d(found, more)
-    return found
 
 
 def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[str, str]]:

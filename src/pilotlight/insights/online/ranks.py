@@ -88,6 +88,8 @@ def _straggler(ranks: Ranks) -> Verdict:
         or not _is_sure(own[worst] - np.median(others, axis=0))
     ):
         return Verdict()
+    # Of two, one that is a little slower for a while may be the other next.
+    is_plain = len(own) > 2 or gain >= LOUD_RATIO
     reason = _reason(ranks, worst, apart)
     window = ranks.windows[worst]
     held_up = "all others" if len(own) > 2 else "the other"
@@ -107,7 +109,7 @@ def _straggler(ranks: Ranks) -> Verdict:
                 fix=reason.fix,
                 gain_low_ratio=0.8 * gain,
                 gain_high_ratio=gain,
-                confidence="high" if late_share > 0.8 else "medium",
+                confidence="high" if late_share > 0.8 and is_plain else "medium",
             ),
         )
     )

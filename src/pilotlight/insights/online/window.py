@@ -20,7 +20,8 @@ CHECKPOINT = "checkpoint"
 COMPILE = "compile"
 SYNC = "sync"
 COMPUTE = "compute"
-# Forward, backward and optimizer with what they wait for other ranks, where nobody tells it apart.
+# Forward, backward and optimizer where only the host is seen; with what they wait for other ranks
+# where nobody tells it apart.
 PHASES = "phases"
 PARTS = (
     LOADER, LOADER_IDLE, GC, COLLECTIVE, COLLECTIVE_WAIT, EXPOSED_COMMUNICATION, CHECKPOINT,
