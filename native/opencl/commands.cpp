@@ -1,6 +1,7 @@
 // native/opencl/commands.cpp
 #include "opencl/commands.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <atomic>
@@ -50,6 +51,16 @@ void give_back(Pending* one) noexcept {
   }
   one->next_free = pending_free;
   pending_free = static_cast<uint32_t>(one - pending) + 1;
+}
+
+// When the process ends: commands that the driver still has.
+void tell_unfinished() noexcept {
+  const ProviderApi* api = api_now();
+  BriefLock guard(pending_lock);
+  if (api == nullptr || !guard) return;
+  uint32_t left = pending_fresh;
+  for (uint32_t free = pending_free; free != 0; free = pending[free - 1].next_free) left--;
+  if (left != 0) api->counter("opencl/unfinished", 17, left);
 }
 
 void tell(const ProviderApi& api, const char* name, std::atomic<uint64_t>& count) noexcept {
@@ -127,7 +138,7 @@ const ProviderApi* attach_once() noexcept {
   if (api == nullptr) return nullptr;
   RingWriter* ring = api->ring();
   if (ring != nullptr) host_clock.open(ring->clock());
-  probe.store(api, std::memory_order_release);
+  if (probe.exchange(api, std::memory_order_acq_rel) == nullptr) atexit(tell_unfinished);
   return api;
 }
 

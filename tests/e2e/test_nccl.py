@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pilotlight.recording.recording import Recording
+from pilotlight.report.provider_losses import provider_losses_of
 
 from .programs import LIBRARIES, compiled, record, rows
 
@@ -86,6 +87,8 @@ def test_kernels_are_asked_for_where_the_version_of_nccl_makes_them_cheap(
     assert said == f"mask {mask:#x}\n"
     marks = [str(row["name"]) for row in rows(recording, "marks")]
     assert ("nccl/missing: kernel times (NCCL 23102)" in marks) == (nccl is DEAR)
+    shown = [reason for one in provider_losses_of(recording) for reason in one.missing]
+    assert ("nccl: kernel times (NCCL 23102)" in shown) == (nccl is DEAR)
 
 
 def test_what_is_only_enqueued_is_marked_as_asynchronous(world: Path, driver: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pilotlight.recording.schema import SpanKind
+from pilotlight.report.provider_losses import provider_losses_of
 
 from .programs import LIBRARIES, compiled, nvidia_headers, record, rows
 
@@ -101,6 +102,8 @@ def test_too_many_names_and_ranges_are_counted_and_hurt_nobody(world: Path, prog
     # The domain has a handle too; 300 ranges in a stack of 256; 5000 started, of which 4096 fit.
     names = 100_000 + 1 - (1 << 16)
     assert lost[-1] == names + (300 - 256) + (5000 - 4096)
+    (shown,) = provider_losses_of(recording)
+    assert shown.losses == {"nvtx/lost": lost[-1]}
     spans = [row for row in rows(recording, "spans") if row["name"] == "deep"]
     assert len(spans) == 256 and {row["flags"] for row in spans} == {0}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pilotlight.recording.schema import SpanKind
+from pilotlight.report.provider_losses import provider_losses_of
 
 from .programs import LIBRARIES, compiled, record, rows
 
@@ -131,6 +132,16 @@ def test_many_commands_at_once_are_all_there_or_counted(world: Path, program: st
     recording, _ = record(world, [program, "60"], {})
     told = [row for row in rows(recording, "counters") if str(row["name"]).startswith("opencl/")]
     assert len(rows(recording, "activities")) == 360 and told == []
+
+
+def test_commands_that_are_not_done_at_the_end_are_counted_and_shown(
+    world: Path, program: str
+) -> None:
+    recording, _ = record(world, [program, "1", "30"], {})
+    (found,) = provider_losses_of(recording)
+    assert found.losses == {"opencl/unfinished": 30}
+    spins = [row for row in rows(recording, "activities") if row["name"] == "spin"]
+    assert len(spins) == 1
 
 
 def test_without_an_agent_the_program_runs_all_the_same(world: Path, program: str) -> None:

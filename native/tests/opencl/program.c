@@ -68,6 +68,14 @@ int main(int count, char** words) {
     clReleaseEvent(done);
     must(clFinish(second), "finish");
   }
+  // Ends with commands in the queue: each waits for what nobody does.
+  if (count > 2) {
+    cl_event never = clCreateUserEvent(context, &error);
+    for (int i = 0; i < atoi(words[2]); i++) {
+      must(clEnqueueNDRangeKernel(second, spin, 1, NULL, &global, NULL, 1, &never, NULL), "spin");
+    }
+    exit(0);
+  }
   // What is refused is refused as before.
   cl_int refused = clEnqueueNDRangeKernel(first, scale, 9, NULL, &global, NULL, 0, NULL, NULL);
   printf("%g %d\n", host[0], refused == CL_INVALID_WORK_DIMENSION);

@@ -12,6 +12,7 @@ from pilotlight.report.external import ExternalTime
 from pilotlight.report.gpu_work import LOSSES, GpuWork, ProcessGpu, WorkTime
 from pilotlight.report.hardware import RATE_SUFFIX, WORDS, UnitUse
 from pilotlight.report.kernel_use import KernelUse
+from pilotlight.report.provider_losses import PROVIDER_LOSSES
 from pilotlight.report.stalls import FunctionStalls, described
 from pilotlight.report.titled import add_row, print_table, titled
 
@@ -21,6 +22,7 @@ _UNITS = 36
 
 
 def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) -> None:
+    _print_providers(gpu, label, console)
     if not gpu.processes:
         return
     _print_work(gpu, console)
@@ -46,6 +48,19 @@ def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) 
     for line in _notes(gpu, label):
         console.print(Text(f"  {units.printable(line)}"))
     console.print()
+
+
+def _print_providers(gpu: GpuWork, label: Callable[[int], str], console: Console) -> None:
+    """What NVTX, NCCL and OpenCL could not record."""
+    for one in gpu.providers[:_PROCESSES]:
+        lines = [f"not recorded: {reason}" for reason in one.missing]
+        lines += [
+            f"{units.count(n)} {PROVIDER_LOSSES[name]}" for name, n in one.losses.items() if n
+        ]
+        for line in lines:
+            console.print(Text(f"  {label(one.process)}: {units.printable(line)}"))
+    if gpu.providers:
+        console.print()
 
 
 def _print_work(gpu: GpuWork, console: Console) -> None:

@@ -24,6 +24,7 @@ from pilotlight.report.external import EXTERNAL_LISTED, ExternalTime, external_o
 from pilotlight.report.hardware import HARDWARE_LISTED, PREFIX, UnitUse, units_of
 from pilotlight.report.intervals import merge, overlap
 from pilotlight.report.kernel_use import KERNELS_LISTED, KernelUse, kernels_of
+from pilotlight.report.provider_losses import ProviderLosses, provider_losses_of
 from pilotlight.report.stalls import STALLS_LISTED, FunctionStalls, stalls_of
 from pilotlight.report.work_interval import half_widths
 
@@ -119,6 +120,7 @@ class GpuWork:
     hardware: tuple[UnitUse, ...]  # by PM samples
     kernels: tuple[KernelUse, ...]  # by the range profiler; those that took longest
     external: tuple[ExternalTime, ...]  # by ids that the program pushed to CUPTI
+    providers: tuple[ProviderLosses, ...]  # what others than CUDA's could not record
 
 
 def gpu_work_of(recording: Recording) -> GpuWork:
@@ -164,6 +166,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         hardware=units_of(recording)[:HARDWARE_LISTED],
         kernels=kernels_of(recording)[:KERNELS_LISTED],
         external=external_of(recording)[:EXTERNAL_LISTED],
+        providers=provider_losses_of(recording),
     )
 
 
