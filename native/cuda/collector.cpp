@@ -312,10 +312,27 @@ void Collector::loop() noexcept {
     if (finishing_.load(std::memory_order_acquire)) return flush_for_exit();
     now = clock_ns(CLOCK_MONOTONIC);
     if (now >= next_second_ns_) second(now);
-    int64_t wake = next_second_ns_;
+    if (now >= next_try_ns_) try_clock(now);
+    int64_t wake = std::min(next_second_ns_, next_try_ns_);
     if (window_ != Window::kNone) wake = std::min(wake, window_end_ns_);
     wait_for(&wake_, std::max<int64_t>(wake - now, 0));
   }
+}
+
+// CUPTI may have a time to tell only after CUDA has initialised itself: soon at first, so that a
+// short job is recorded too.
+void Collector::try_clock(int64_t now_ns) noexcept {
+  next_try_ns_ = INT64_MAX;
+  pthread_mutex_lock(&lock_);
+  if (holds_.load(std::memory_order_relaxed) && !has_clock_) {
+    if (prepare_records() == nullptr) {
+      window_end_ns_ = now_ns;
+    } else if (try_ns_ < kSecondNs) {
+      next_try_ns_ = now_ns + try_ns_;
+      try_ns_ *= 2;
+    }
+  }
+  pthread_mutex_unlock(&lock_);
 }
 
 void Collector::decode_all() noexcept {

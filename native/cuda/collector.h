@@ -85,6 +85,7 @@ class Collector {
   void loop() noexcept;
   void turn(int64_t now_ns) noexcept;
   void second(int64_t now_ns) noexcept;
+  void try_clock(int64_t now_ns) noexcept;
   void decode_all() noexcept;
   void wait_for_decoder() noexcept;
   void tell_plan() noexcept;
@@ -173,6 +174,8 @@ class Collector {
   uint64_t window_start_ticks_ = 0;
   int64_t window_end_ns_ = 0;
   int64_t next_second_ns_ = 0;
+  int64_t next_try_ns_ = 0;
+  int64_t try_ns_ = 2000000;
   std::atomic<int64_t> retry_ns_{0};
   int64_t busy_until_ns_ = 0;
   uint64_t launches_before_ = 0;

@@ -48,7 +48,11 @@ void Collector::flush_for_exit() noexcept {
     now = clock_ns(CLOCK_MONOTONIC);
     if (now > hurry_ns) decoder_.hurry();
   }
+  bool had_clock = has_clock_;
   second(clock_ns(CLOCK_MONOTONIC));
+  if (!had_clock && has_clock_ && tier_ != kTierLaunches) {
+    missing("no device records: the process ended before CUPTI told a time");
+  }
   sem_post(&finished_);
 }
 

@@ -59,7 +59,7 @@ Decoder::TrackEntry* Decoder::track(uint32_t device, TrackKind kind, uint64_t st
                static_cast<unsigned long long>(stream));
     }
     uint32_t id = api_->track(name(text), kind, static_cast<uint16_t>(device), stream);
-    tracks_[slot] = {key, id, 0};
+    tracks_[slot] = {key, id, 0, 0};
     return &tracks_[slot];
   }
   if (spare_.id == 0) spare_.id = api_->track(name("GPU, other streams"), TrackKind::kEngine, 0, 0);
@@ -102,10 +102,11 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
   if (times.end < times.start) {
     counts_.out_of_order.add(1);
     length = 0;
-  } else if (times.start < track->last_start) {
+  } else if (times.start < track->last_start && track->buffer == buffers_) {
     counts_.out_of_order.add(1);
   }
   track->last_start = times.start;
+  track->buffer = buffers_;
   pilotlight::Activity activity = {};
   activity.duration_ticks = map_.length_ticks(length);
   activity.track = track->id;
@@ -274,6 +275,7 @@ void Decoder::dispatch(const cupti::Activity* record) noexcept {
 bool Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept {
   ring_ = ring;
   patience_ns_ = patience_ns;
+  buffers_++;
   map_ = clock_->map();
   auto slack = static_cast<uint64_t>(kSlackNs * clock_->ticks_per_ns());
   earliest_ = clock_->first_ticks() > slack ? clock_->first_ticks() - slack : 0;

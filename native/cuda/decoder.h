@@ -82,7 +82,8 @@ class Decoder {
   struct TrackEntry {
     uint64_t key;  // device + 1, kind and stream; 0: free
     uint32_t id;
-    uint64_t last_start;
+    uint64_t last_start;  // in the buffer of that number: each thread has its own
+    uint64_t buffer;
   };
   struct Times {
     uint64_t start, end;
@@ -123,6 +124,7 @@ class Decoder {
   WholeRecord whole_ = {};
   Count done_;  // records of the buffers it was in
   uint64_t done_before_ = 0;
+  uint64_t buffers_ = 0;
   uint32_t run_ = 0;
   DecodeCounts counts_;
   TrackEntry tracks_[kTracks] = {};

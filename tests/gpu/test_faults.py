@@ -68,6 +68,30 @@ def test_a_clock_that_cupti_has_only_after_the_start_is_waited_for(gpu_job: RunG
     assert not any(name.startswith("gpu/missing") for name in done.rows("marks"))
 
 
+def test_a_job_of_a_moment_is_recorded_as_soon_as_the_clock_is_there_or_it_is_said(
+    gpu_job: RunGpuJob,
+) -> None:
+    short = "import time\ngpu = Gpu()\ntime.sleep(0.3)\nfor _ in range(50): gpu.kernel('k', 1000)\n"
+    done = gpu_job(short + "gpu.sync()\n", PILOTLIGHT_SIM_TRAPS="late_clock")
+    assert done.rows("activities")["k"] == 50
+    never = gpu_job(short + "gpu.sync()\n", PILOTLIGHT_SIM_TRAPS="no_clock")
+    said = [name for name in never.rows("marks") if name.startswith("gpu/missing")]
+    assert said == ["gpu/missing: no device records: CUPTI tells no time"]
+
+
+def test_threads_with_buffers_of_their_own_are_not_out_of_order(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import threading\ngpu = Gpu()\n"
+        "def work():\n"
+        "    gpu._call('cuCtxSetCurrent', gpu.context)\n"
+        "    for _ in range(300): gpu.kernel('k', 500); gpu.allocate(512)\n"
+        "threads = [threading.Thread(target=work) for _ in range(4)]\n"
+        "for thread in threads: thread.start()\nfor thread in threads: thread.join()\ngpu.sync()\n"
+    )
+    assert done.rows("activities")["k"] == 1200, done.err
+    assert done.last("gpu/out_of_order") is None
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
