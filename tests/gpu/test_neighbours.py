@@ -337,7 +337,7 @@ def test_calls_of_the_real_library_are_led_past_us_and_answered_by_it(world: Pat
     watched = [
         *("cuptiSubscribe", "cuptiUnsubscribe", "cuptiActivityEnable", "cuptiActivityDisable"),
         *("cuptiActivityRegisterCallbacks", "cuptiActivityRegisterTimestampCallback"),
-        "cuptiFinalize",
+        *("cuptiFinalize", "cuptiEnableCallback", "cuptiEnableDomain", "cuptiEnableAllDomains"),
     ]
     done = subprocess.run(
         [sys.executable, "-c", _LED, str(cupti), *watched, "cuptiGetVersion"],
