@@ -73,8 +73,8 @@ void Governor::keep(const WindowFacts& window, Steps* steps) noexcept {
   if (window.steps > 0) std::copy_n(window.edges_ns, window.steps + 1, steps->edges_ns);
 }
 
-// The typical step of a window of that width, wherever in this one it would lie: the mean over as
-// many as cover it.
+// The typical step of a window of that width, wherever in this one it would lie: what is typical of
+// as many as cover it, for a busy moment of the machine spoils some of them.
 double Governor::typical_in(const Steps& steps, double width_ns) noexcept {
   if (steps.count == 0) return 0;
   // Of the steps before the first that was kept nothing is known.
@@ -82,7 +82,7 @@ double Governor::typical_in(const Steps& steps, double width_ns) noexcept {
   double room_ns = steps.window_ns - first_ns - width_ns;
   auto windows = static_cast<uint32_t>(std::max(room_ns / width_ns, 0.0)) + 1;
   if (room_ns > 0 && windows < kMaxSteps) windows++;
-  double sum = 0, lengths[kMaxSteps];
+  double logs[kMaxSteps], lengths[kMaxSteps];
   uint32_t told = 0;
   for (uint32_t i = 0; i < windows; i++) {
     double begin_ns = first_ns + (windows > 1 ? room_ns * i / (windows - 1) : 0);
@@ -93,10 +93,9 @@ double Governor::typical_in(const Steps& steps, double width_ns) noexcept {
       lengths[count++] = edge[1] - edge[0];
     }
     if (count == 0) continue;
-    sum += std::log(typical(lengths, count));
-    told++;
+    logs[told++] = std::log(typical(lengths, count));
   }
-  return told > 0 ? std::exp(sum / told) : 0;
+  return told > 0 ? std::exp(typical(logs, told)) : 0;
 }
 
 void Governor::compare(double on_ns, double off_ns, double shared) noexcept {

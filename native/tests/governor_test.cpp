@@ -157,12 +157,21 @@ void the_interval_has_the_truth_in_it() {
 // The length of a job's next step, where they differ.
 using Rhythm = std::function<double(uint64_t, std::mt19937*)>;
 
+// What a busy machine adds to steps, several in a row.
+double busy_ns(bool* is_busy, std::mt19937* random) {
+  if (std::uniform_real_distribution<double>(0, 1)(*random) < (*is_busy ? 0.1 : 0.03)) {
+    *is_busy = !*is_busy;
+  }
+  return *is_busy ? 4e6 * std::exponential_distribution<double>(1)(*random) : 0;
+}
+
 // Steps one after the other through windows whose edges cut them wherever they fall.
-Overhead live(const Rhythm& rhythm, double cost, unsigned seed) {
+Overhead live(const Rhythm& rhythm, bool has_neighbours, double cost, unsigned seed) {
   Governor governor({});
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> spread(0.75, 1.25);
   uint64_t number = 0;
+  bool is_busy = false;
   double now_ns = 0, edge_ns = 0;
   while (now_ns < 40e9) {
     for (bool on : {true, false}) {
@@ -170,8 +179,10 @@ Overhead live(const Rhythm& rhythm, double cost, unsigned seed) {
       double begin_ns = now_ns;
       now_ns += double(on ? plan.on_ns : plan.plain_ns) * spread(random);
       std::vector<double> edges_ns;
-      for (; edge_ns <= now_ns; edge_ns += rhythm(number++, &random) * (on ? 1 + cost : 1)) {
+      while (edge_ns <= now_ns) {
         edges_ns.push_back(edge_ns - begin_ns);
+        edge_ns += rhythm(number++, &random) * (on ? 1 + cost : 1);
+        if (has_neighbours) edge_ns += busy_ns(&is_busy, &random);
       }
       if (edges_ns.size() > kMaxSteps + 1) edges_ns.erase(edges_ns.begin(), edges_ns.end() - 513);
       WindowFacts facts = {};
@@ -191,24 +202,26 @@ void steps_of_several_lengths_do_not_look_like_a_cost() {
   };
   struct {
     const char* name;
+    bool has_neighbours;
     Rhythm step_ns;
   } const rhythms[] = {
-      {"three of ten twice as long",
+      {"three of ten twice as long", false,
        [&](uint64_t i, std::mt19937* r) { return (i % 10 < 7 ? 1e7 : 2e7) * noise(r); }},
-      {"one of four thrice as long",
+      {"one of four thrice as long", false,
        [&](uint64_t i, std::mt19937* r) { return (i % 4 != 0 ? 1e7 : 3e7) * noise(r); }},
-      {"log-normal",
+      {"log-normal", false,
        [](uint64_t, std::mt19937* r) {
          return 1e7 * exp(std::normal_distribution<double>(0, 0.5)(*r));
        }},
-      {"growing",
+      {"beside other programs", true, [&](uint64_t, std::mt19937* r) { return 1e7 * noise(r); }},
+      {"growing", false,
        [&](uint64_t i, std::mt19937* r) { return 1e7 * (1 + double(i) * 2e-4) * noise(r); }},
   };
   for (const auto& rhythm : rhythms) {
     for (double cost : {0.0, 0.005, 0.02, 0.1}) {
       int inside = 0;
       for (unsigned seed = 1; seed <= 200; seed++) {
-        Overhead found = live(rhythm.step_ns, cost, seed);
+        Overhead found = live(rhythm.step_ns, rhythm.has_neighbours, cost, seed);
         CHECK(found.pairs >= 3);
         inside += found.low <= cost && cost <= found.high ? 1 : 0;
       }
