@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.conftest import RunPilotlight
 
 from pilotlight.doctor import machine
+from pilotlight.doctor.agent import dated
 from pilotlight.doctor.python import _activation, version_check
 
 
@@ -36,6 +38,7 @@ def test_a_probe_that_could_not_start_is_told(
     told = checks["probes that did not start"]
     assert told["state"] == "limited"
     assert "the segment cannot be created" in told["detail"]
+    assert time.strftime("last: %Y-%m-%d ") in told["detail"]
 
 
 def test_a_python_without_the_package_is_told_how_to_get_it(tmp_path: Path) -> None:
@@ -82,3 +85,8 @@ def test_a_python_whose_stacks_cannot_be_read_is_told(version: str, can_be_read:
     check = version_check(version)
     assert check.state == ("ok" if can_be_read else "limited")
     assert can_be_read or "3.10 to 3.14" in check.fix
+
+
+def test_a_line_of_the_log_that_somebody_else_wrote_is_shown_harmless() -> None:
+    assert dated("99999999999999999999 x\x1b[31m") == "99999999999999999999 x\\x1b[31m"
+    assert dated("") == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pilotlight.client import Client
 from pilotlight.doctor.check import Check, limited, ok
 from pilotlight.errors import PilotlightError
 from pilotlight.place import runtime_folder
+from pilotlight.printable import one_line
 
 _SHOWN = 3
 
@@ -56,7 +58,15 @@ def _reasons() -> list[Check]:
     return [
         limited(
             "probes that did not start",
-            f"{len(lines)}, last: {'; '.join(lines[-_SHOWN:])}",
+            f"{len(lines)}, last: {'; '.join(map(dated, lines[-_SHOWN:]))}",
             f"remove {log} when solved",
         )
     ]
+
+
+def dated(line: str) -> str:
+    """A line of that log with its time as people write it."""
+    seconds, _, rest = line.partition(" ")
+    if not (seconds.isascii() and seconds.isdigit()) or len(seconds) > 10:
+        return one_line(line)
+    return one_line(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(int(seconds)))} {rest}")
