@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilotlight.capture.examine import as_recorded, same_steps
+from pilotlight.capture.examine import as_recorded, common_steps, same_steps
 from pilotlight.capture.manifest import Captured, Step
 from pilotlight.capture.request import DONE, Answered
 
@@ -73,3 +73,11 @@ def test_a_trace_whose_steps_nobody_recorded_keeps_the_numbers_it_was_asked_for(
     elsewhere = [Step(n, 10**15 + n * 10 * MS, 10 * MS) for n in range(100)]
     assert [step.number for step in as_recorded(trace, elsewhere)] == [50, 51, 52]
     assert [step.number for step in as_recorded(trace, [])] == [50, 51, 52]
+
+
+def test_traces_by_time_have_the_steps_that_all_have_or_each_its_own() -> None:
+    together = common_steps([captured(0, 50, 0, None), captured(1, 51, 0, None)])
+    assert [[step.number for step in one.steps] for one in together] == [[51, 52], [51, 52]]
+    apart = common_steps([captured(0, 50, 0, None), captured(1, 60, 0, None)])
+    assert [one.steps[0].number for one in apart] == [50, 60]
+    assert same_steps(apart) is False

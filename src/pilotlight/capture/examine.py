@@ -108,9 +108,14 @@ def steps_within(recorded: Sequence[Step], window_ns: tuple[int, int]) -> tuple[
 
 
 def common_steps(processes: Sequence[Captured]) -> list[Captured]:
-    """Of traces by time, which end in the midst of a step: only the steps that all of them have."""
+    """Of traces by time, which end in the midst of a step: only the steps that all of them have.
+
+    All of each where they have none in common: processes that do not step together.
+    """
     numbers = [{step.number for step in p.steps} for p in processes if p.file is not None]
     common = set.intersection(*numbers) if numbers else set()
+    if not common:
+        return list(processes)
     return [
         replace(process, steps=tuple(step for step in process.steps if step.number in common))
         for process in processes

@@ -121,7 +121,8 @@ class Capture:
             with Client(timeout_s=request.patience_s + _GRACE_S) as client:
                 progress = _Progress(quiet=args.json)
                 manifest = _take(client, request, args.target, folder, progress)
-                if manifest.same_steps is False and _is_complete(manifest):
+                is_by_step = manifest.first_step is not None
+                if is_by_step and manifest.same_steps is False and _is_complete(manifest):
                     progress.note("a rank began too late and has other steps; once more")
                     _empty(folder)
                     manifest = _take(client, request, args.target, folder, progress)
