@@ -97,3 +97,28 @@ def test_every_tenth_step_three_times_as_long_is_an_outlier() -> None:
     durations = np.random.default_rng(0).normal(1e8, 2e6, 200).astype(np.int64)
     durations[9::10] *= 3
     assert np.flatnonzero(outliers_in(durations)).tolist() == list(range(9, 200, 10))
+
+
+def test_steps_whose_beginnings_were_lost_are_no_long_step(tmp_path: Path) -> None:
+    process = Process(0)
+    for number in range(40):
+        # The beginnings of 21 to 29 were dropped: 20 seems to last until 30.
+        if number <= 20 or number >= 30:
+            length = 100 if number == 20 else 10
+            process.add("steps", 7, number, 2_000 + number * 10 * MS, length * MS)
+    process.add("gaps", 0, 1, 2_000 + 205 * MS, 2_000 + 295 * MS, 321)
+    report = report_of(Recording.open(write_example(tmp_path, process)))
+    (found,) = report.steps
+    assert (found.count, found.max_ns, found.outlier_count) == (30, 10 * MS, 0)
+    (gap,) = report.losses.gaps
+    assert (gap.first_step, gap.last_step) == (20, 29)
+
+
+def test_a_long_step_in_which_records_were_lost_is_still_one(tmp_path: Path) -> None:
+    process = Process(0)
+    durations = [10] * 20
+    durations[12] = 100
+    steps(process, durations)
+    process.add("gaps", 0, 1, 2_000 + 125 * MS, 2_000 + 130 * MS, 3)
+    (found,) = report_of(Recording.open(write_example(tmp_path, process))).steps
+    assert (found.count, found.max_ns, found.outlier_count) == (20, 100 * MS, 1)

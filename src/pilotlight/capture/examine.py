@@ -77,7 +77,7 @@ def as_recorded(steps: Sequence[Step], recorded: Sequence[Step]) -> tuple[Step, 
     """The steps with the numbers that they have by the probe, which saw them begin.
 
     Kineto begins later than it was asked to where its own thread had to wait for a processor, and
-    does not say so. It counts calls of optimizers: where a step has several, it has as many numbers.
+    does not say so. It counts calls of optimizers: a step with several has as many numbers.
     """
     if not steps or not recorded:
         return tuple(steps)

@@ -95,8 +95,8 @@ def _gaps(recording: Recording, coverage: Coverage, steps: dict[int, StepRows]) 
                 count=int(table["count"][mine].sum()),
                 first_since_start_ns=first - coverage.start_ns,
                 last_since_start_ns=last - coverage.start_ns,
-                first_step=_step_at(steps.get(process), first),
-                last_step=_step_at(steps.get(process), last),
+                first_step=_steps_at(steps.get(process), first)[0],
+                last_step=_steps_at(steps.get(process), last)[1],
             )
         )
     return tuple(sorted(result, key=lambda gap: -gap.count))
@@ -107,9 +107,16 @@ def reason_text(number: int) -> str:
     return REASONS.get(number, f"reason {number}")
 
 
-def _step_at(rows: StepRows | None, time_ns: int) -> int | None:
+def _steps_at(rows: StepRows | None, time_ns: int) -> tuple[int | None, int | None]:
+    """The step of that time; where its own steps are lost, the first and the last it may be."""
     if rows is None:
-        return None
+        return None, None
     place = int(np.searchsorted(rows.start_ns, time_ns, side="right")) - 1
-    inside = place >= 0 and time_ns < rows.start_ns[place] + rows.duration_ns[place]
-    return int(rows.step[place]) if inside else None
+    if place < 0:
+        return None, None
+    step = int(rows.step[place])
+    if time_ns < rows.start_ns[place] + rows.duration_ns[place]:
+        return step, step
+    if place + 1 == rows.step.size:
+        return None, None
+    return step + 1, int(rows.step[place + 1]) - 1

@@ -73,6 +73,8 @@ def step_rows(recording: Recording) -> list[StepRows]:
     chosen = np.zeros(position.max(initial=-1) + 1, np.int64)
     chosen[position] = np.arange(position.size)
     rows = {name: column[chosen] for name, column in columns.items()}
+    whole = ~_runs_over_lost_ones(rows, recording.detail("gaps"))
+    rows = {name: column[whole] for name, column in rows.items()}
     result = []
     for process in np.unique(rows["process"]).tolist():
         mine = rows["process"] == process
@@ -87,6 +89,27 @@ def step_rows(recording: Recording) -> list[StepRows]:
                 outliers_in(duration_ns),
             )
         )
+    return result
+
+
+def _runs_over_lost_ones(rows: dict[str, Array], gaps: Columns) -> Array:
+    """Rows that last until a step with a later number than the next: where records were lost, the
+    beginnings of steps were among them, and what looks like one long step were many."""
+    result: Array = np.zeros(rows["step"].size, bool)
+    end_ns = rows["start_ns"] + rows["duration_ns"]
+    for process in np.unique(gaps["process"]).tolist():
+        lost = gaps.where(gaps["process"] == process)
+        for thread in np.unique(rows["thread"][rows["process"] == process]).tolist():
+            mine = np.flatnonzero((rows["process"] == process) & (rows["thread"] == thread))
+            mine = mine[np.argsort(rows["start_ns"][mine], kind="stable")]
+            jumps = np.flatnonzero(np.diff(rows["step"][mine]) > 1)
+            for place in mine[jumps].tolist():
+                result[place] = bool(
+                    np.any(
+                        (lost["first_ns"] <= end_ns[place])
+                        & (lost["last_ns"] >= rows["start_ns"][place])
+                    )
+                )
     return result
 
 
