@@ -23,6 +23,8 @@ constexpr int64_t kListenNs = 50'000'000;
 constexpr int64_t kMaxPeriodNs = kSecondNs;
 // At most this often the interpreter is asked for the names of new threads.
 constexpr int64_t kAskNs = kSecondNs / 10;
+// A pass that lasted so long may have taken more than all of this second.
+constexpr int64_t kLongPassNs = 1'000'000;
 // Above what it may take the period grows, below kCalm of that it shrinks back by as much.
 constexpr double kCalm = 0.8;
 
@@ -233,6 +235,7 @@ void Probe::loop() noexcept {
       random_ ^= random_ >> 17;
       random_ ^= random_ << 5;
       next_pass_ns_ = now + period / 2 + static_cast<int64_t>(random_ % uint64_t(period));
+      if (clock_ns(CLOCK_MONOTONIC) - now > kLongPassNs) rest_after_long_pass();
     }
     if (now >= next_second_ns_) second(now);
     bool connected = connect();
@@ -254,6 +257,13 @@ void Probe::loop() noexcept {
   // With the thread its files would go, and to the agent the line is the process. No signal ends
   // this.
   while (has_own_files) ::pause();
+}
+
+// Of hundreds of threads: the period grows only with the next second.
+void Probe::rest_after_long_pass() noexcept {
+  auto used = static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns_);
+  next_pass_ns_ =
+      std::max(next_pass_ns_, last_second_ns_ + static_cast<int64_t>(used / kMostOfCore));
 }
 
 // Waits for requests of the agent and answers them.

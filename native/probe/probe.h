@@ -94,6 +94,7 @@ class Probe {
 
   bool connect() noexcept;
   void loop() noexcept;
+  void rest_after_long_pass() noexcept;
   void listen(int64_t wait_ns) noexcept;
   void handle(const Control& control) noexcept;
   void second(int64_t now_ns) noexcept;

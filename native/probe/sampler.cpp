@@ -84,6 +84,7 @@ struct Sampler::State {
   void keep(ThreadEntry* entry, uint32_t stack) noexcept;
   void write(ThreadEntry* entry, uint8_t flags) noexcept;
   void name(ThreadEntry* entry) noexcept;
+  bool has_begun(const ThreadList& list, uint32_t i) const noexcept;
   void sort(const ThreadList& list) noexcept;
   bool read_all_frozen(const ThreadList& list) noexcept;
   bool fits_moving(uint32_t others) const noexcept;
@@ -191,13 +192,22 @@ void Sampler::State::write(ThreadEntry* entry, uint8_t flags) noexcept {
   counts.taken++;
 }
 
+// A thread that was made but has not begun has its maker's number, up to 3.12: its stack would be
+// told as another one of the maker's, which stands behind it in the list.
+bool Sampler::State::has_begun(const ThreadList& list, uint32_t i) const noexcept {
+  for (uint32_t older = i + 1; older < list.count; older++) {
+    if (refs[older].tid == refs[i].tid) return false;
+  }
+  return true;
+}
+
 // Sorts the threads into frozen and moving ones; those that rest are done with.
 void Sampler::State::sort(const ThreadList& list) noexcept {
   frozens = movings = 0;
   uint32_t waiters = 0;
   bool contended = list.has_gil && last_waiters != 0 && list.gil.switches != last_switches;
   for (uint32_t i = 0; i < list.count; i++) {
-    if (refs[i].tid == 0 || refs[i].tid == own_tid) continue;
+    if (refs[i].tid == 0 || refs[i].tid == own_tid || !has_begun(list, i)) continue;
     ThreadEntry* entry = threads.find(refs[i], passes);
     if (entry == nullptr) {
       counts.torn++;

@@ -140,7 +140,9 @@ bool StackWalker::list_interpreter(uint64_t interpreter, ThreadRef* out, uint32_
   for (; thread != 0 && list->total < kMaxThreads; list->total++) {
     unsigned char bytes[kMaxThreadBytes];
     if (!memory_.read(thread, bytes, thread_bytes_)) return false;
-    if (list->count < capacity) out[list->count++] = {thread, gil, tid_of(bytes), nullptr};
+    // The newest first: of more than there is room for the oldest, the main thread, is kept.
+    if (list->count < capacity) list->count++;
+    out[list->count - 1] = {thread, gil, tid_of(bytes), nullptr};
     thread = value_at<uint64_t>(bytes, at(kThreadNext));
   }
   return true;

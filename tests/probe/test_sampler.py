@@ -195,6 +195,15 @@ def test_threads_may_start_and_end_while_they_are_read(harness: tuple[str, Path]
     assert seen["started"] > 100 and seen["taken"] > 100
     names = {Path(name).name.removesuffix(">").removeprefix("<frozen ") for name in seen["files"]}
     assert names <= {"short_threads.py", "threading.py", "_weakrefset.py", "threading"}
+    assert seen["roots"] == ["<module>"], "a thread that has not begun is not its maker"
+
+
+def test_the_main_thread_is_kept_among_more_threads_than_there_is_room_for(
+    harness: tuple[str, Path],
+) -> None:
+    seen = run_target(harness, "many_threads.py", 600)
+    assert seen["threads"] == 512
+    assert seen["main"] > 0
 
 
 def test_code_that_is_made_and_dropped_never_lends_its_name(harness: tuple[str, Path]) -> None:

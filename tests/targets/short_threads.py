@@ -1,4 +1,5 @@
-"""Starts and ends threads all the time while it is sampled: prints the files that were seen."""
+"""Starts and ends threads all the time while it is sampled: prints the files that were seen, and
+the functions that the main thread's stacks begin with."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ while time.monotonic() < end:
         thread.join()
     started += len(threads)
 result = sampler_harness.stop()
+main = threading.main_thread().native_id
+roots = sorted({row[5][0][0] for row in result["samples"] if row[0] == main})
 files = sorted({frame[1] for row in result["samples"] for frame in row[5]})
 print(
     json.dumps(
@@ -34,6 +37,7 @@ print(
             "taken": result["taken"],
             "torn": result["torn"],
             "files": files,
+            "roots": roots,
         }
     )
 )
