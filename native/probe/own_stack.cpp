@@ -18,6 +18,7 @@ constexpr int64_t kEpochNs = int64_t{30} * 1000000000;
 // A hash over more would cost more than the launch; two stacks that differ only further out are
 // rare, and then the first one's callers are shown.
 constexpr uint32_t kHashedFrames = 128;
+constexpr uint32_t kMostBroken = 256;
 
 template <typename T>
 T load(uint64_t address) noexcept {
@@ -40,6 +41,8 @@ struct OwnStack::Slow {
   StackWalker walker;
   StackInterner interner;
   Chain chain;
+  uint32_t broken = 0;  // that could not be read in this epoch
+  uint32_t broken_epoch = 0;
 };
 
 bool OwnStack::open(const PythonInfo& python, Definitions* definitions) noexcept {
@@ -116,7 +119,17 @@ uint32_t OwnStack::intern(uint64_t frame, uint64_t hash, uint32_t epoch) noexcep
   }
   uint32_t stack = 0;
   // Our own frames stand still, so what was read for the first time is true as well.
-  if (slow_->interner.intern(chain, epoch, &stack) == Interned::kBroken) stack = 0;
+  if (slow_->interner.intern(chain, epoch, &stack) == Interned::kBroken) {
+    stack = 0;
+    // A read that failed once need not fail again; one that always does is not tried at each
+    // launch.
+    if (slow_->broken_epoch != epoch) slow_->broken = 0;
+    slow_->broken_epoch = epoch;
+    if (slow_->broken++ < kMostBroken) {
+      busy_.clear(std::memory_order_release);
+      return 0;
+    }
+  }
   Entry& entry = entries_[(hash >> 40) & (kEntries - 1)];
   uint64_t value = uint64_t{epoch} << 32 | stack;
   entry.value.store(value, std::memory_order_relaxed);
