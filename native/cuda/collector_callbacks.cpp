@@ -60,8 +60,7 @@ void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* d
   if (call.site != kExit || self->pool_.has_come_back()) return;
   if (pthread_mutex_trylock(&self->lock_) != 0) return;
   if (self->finalize_.exchange(false) && self->holds_.exchange(false)) {
-    bool whole = !self->library_.is_lent() &&
-                 (!self->library_.facts().breaks_graphs || !self->saw_graph_.load());
+    bool whole = !self->library_.facts().breaks_graphs || !self->saw_graph_.load();
     self->library_.unsubscribe();
     if (whole) self->library_.finalize();
     self->launches_on_ = false;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda/lent_place.h"
 #include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
@@ -155,9 +154,6 @@ Result Library::subscribe(Callback callback, void* user) noexcept {
     // A driver before r610, or a first subscriber who wants to be alone: as with old versions.
     api_ = Api::kV1;
   }
-  subscriber_ = LentPlace::get().use(callback, user);
-  is_lent_ = subscriber_ != nullptr;
-  if (is_lent_) return kSuccess;
   Result result = subscribe_(&subscriber_, callback, user);
   if (result != kSuccess) subscriber_ = nullptr;
   return result;
@@ -166,15 +162,10 @@ Result Library::subscribe(Callback callback, void* user) noexcept {
 Result Library::unsubscribe() noexcept {
   Subscriber subscriber = subscriber_;
   subscriber_ = nullptr;
-  if (is_lent_) {
-    LentPlace::get().leave();
-    return kSuccess;
-  }
   return subscriber != nullptr ? unsubscribe_(subscriber) : kInvalidOperation;
 }
 
 Result Library::enable_callback(bool on, Domain domain, uint32_t id) noexcept {
-  if (is_lent_) return LentPlace::get().enable_ours(on, domain, id);
   return enable_callback_(on ? 1 : 0, subscriber_, domain, id);
 }
 
@@ -253,9 +244,6 @@ Result Library::graph_node_id(void* node, uint64_t* id) noexcept {
   return graph_node_id_ != nullptr ? graph_node_id_(node, id) : kUnknown;
 }
 
-Result Library::finalize() noexcept {
-  // Not for whoever lent us their place.
-  return finalize_ != nullptr && !is_lent_ ? finalize_() : kUnknown;
-}
+Result Library::finalize() noexcept { return finalize_ != nullptr ? finalize_() : kUnknown; }
 
 }  // namespace pilotlight::cupti

@@ -55,7 +55,6 @@ class Library {
   Result subscribe(Callback callback, void* user) noexcept;
   Result unsubscribe() noexcept;
   bool is_subscribed() const noexcept { return subscriber_ != nullptr; }
-  bool is_lent() const noexcept { return is_lent_; }
   const char* other_subscriber() const noexcept { return other_; }
   Result enable_callback(bool on, Domain domain, uint32_t id) noexcept;
   Result register_buffers(RequestBuffer request, CompleteBuffer complete, RequestBuffer2 request2,
@@ -109,7 +108,6 @@ class Library {
   Api api_ = Api::kNone;
   Facts facts_;
   Subscriber subscriber_ = nullptr;
-  bool is_lent_ = false;  // by another tool, whose subscriber it is
   char other_[64] = {};
   RecordFields fields_;
   std::atomic<bool> chooses_fields_{false};  // of records, of this subscriber

@@ -8,16 +8,12 @@
 
 #include "cuda/collector.h"
 #include "cuda/led_calls.h"
-#include "cuda/lent_place.h"
 
 namespace pilotlight::cupti {
 namespace {
 
 std::atomic<int> subscribers{0};
 std::atomic<uint64_t> kinds{0};  // enabled by others, a bit each
-// Where theirs go: while they traced nothing, ours took their place.
-std::atomic<RequestBuffer> their_request{nullptr};
-std::atomic<CompleteBuffer> their_complete{nullptr};
 // Those that came beside us.
 constexpr uint32_t kMaxSharers = 8;
 std::atomic<Subscriber> sharers[kMaxSharers] = {};
@@ -41,9 +37,6 @@ enum Function : uint32_t {
   kRegister,
   kClock,
   kFinalize,
-  kEnableCallback,
-  kEnableDomain,
-  kEnableAll,
   kFunctions
 };
 // The functions that callers mean, in the library that we use too.
@@ -54,10 +47,8 @@ F real(Function function) noexcept {
   return reinterpret_cast<F>(reals[function]);
 }
 
-// Those who stay subscribed and trace nothing any more lend us their place.
 void others_left() noexcept {
-  bool is_free = subscribers.load() <= 0 || LentPlace::get().is_lent();
-  if (is_free && kinds.load() == 0 && tool.load() == nullptr) {
+  if (subscribers.load() <= 0 && kinds.load() == 0 && tool.load() == nullptr) {
     Collector::get().yield(false);
   }
 }
@@ -66,7 +57,7 @@ Result subscribe(Subscriber* subscriber, Callback callback, void* user) noexcept
   auto function = real<Result (*)(Subscriber*, Callback, void*)>(kSubscribe);
   if (function == nullptr) return kUnknown;
   Collector::get().yield(true);
-  Result result = LentPlace::get().subscribe(subscriber, callback, user);
+  Result result = function(subscriber, callback, user);
   if (result == kSuccess) subscribers++;
   if (result != kSuccess) others_left();
   return result;
@@ -114,32 +105,19 @@ Result subscribe2(Subscriber* subscriber, Callback callback, void* user,
 Result unsubscribe(Subscriber subscriber) noexcept {
   auto function = real<Result (*)(Subscriber)>(kUnsubscribe);
   if (function == nullptr) return kUnknown;
-  if (LentPlace::get().is_lent()) Collector::get().yield(true);
   Result result = function(subscriber);
   if (result == kSuccess && subscribers.load() > 0) subscribers--;
-  if (result == kSuccess && subscribers.load() == 0) LentPlace::get().close();
   if (result == kSuccess) sharer_left(subscriber);
   others_left();
   return result;
-}
-
-// Whoever registered once need not do it again.
-void give_buffers_back() noexcept {
-  auto function = real<Result (*)(RequestBuffer, CompleteBuffer)>(kRegister);
-  RequestBuffer request = their_request.load();
-  if (kinds.load() == 0 && request != nullptr) function(request, their_complete.load());
 }
 
 Result enable(uint32_t kind) noexcept {
   auto function = real<Result (*)(uint32_t)>(kEnable);
   if (function == nullptr) return kUnknown;
   Collector::get().yield(true);
-  bool was_lent = LentPlace::get().is_lent();
-  LentPlace::get().take_back();
-  give_buffers_back();
   Result result = function(kind);
   if (result == kSuccess && kind < 64) kinds |= uint64_t{1} << kind;
-  if (was_lent && kinds.load() == 0) LentPlace::get().lend();
   if (result != kSuccess) others_left();
   return result;
 }
@@ -148,9 +126,7 @@ Result disable(uint32_t kind) noexcept {
   auto function = real<Result (*)(uint32_t)>(kDisable);
   if (function == nullptr) return kUnknown;
   Result result = function(kind);
-  uint64_t before = kinds.load();
   if (kind < 64) kinds &= ~(uint64_t{1} << kind);
-  if (before != 0 && kinds.load() == 0 && subscribers.load() == 1) LentPlace::get().lend();
   others_left();
   return result;
 }
@@ -160,8 +136,6 @@ Result register_buffers(RequestBuffer request, CompleteBuffer complete) noexcept
   if (function == nullptr) return kUnknown;
   // Ours would be replaced; whoever registers enables something next.
   Collector::get().yield(true);
-  their_request = request;
-  their_complete = complete;
   return function(request, complete);
 }
 
@@ -176,25 +150,11 @@ Result register_clock(uint64_t (*clock)()) noexcept {
 Result finalize() noexcept {
   auto function = real<Result (*)()>(kFinalize);
   if (function == nullptr) return kUnknown;
-  if (LentPlace::get().is_lent()) Collector::get().yield(true);
-  LentPlace::get().close();
   Result result = function();
   subscribers = 0;
   kinds = 0;
   others_left();
   return result;
-}
-
-Result enable_callback(uint32_t on, Subscriber subscriber, uint32_t domain, uint32_t id) noexcept {
-  return LentPlace::get().enable_callback(on, subscriber, domain, id);
-}
-
-Result enable_domain(uint32_t on, Subscriber subscriber, uint32_t domain) noexcept {
-  return LentPlace::get().enable_domain(on, subscriber, domain);
-}
-
-Result enable_all(uint32_t on, Subscriber subscriber) noexcept {
-  return LentPlace::get().enable_all(on, subscriber);
 }
 
 template <typename F>
@@ -216,9 +176,6 @@ const Hook kHooks[] = {
     {kRegister, "cuptiActivityRegisterCallbacks", address(register_buffers)},
     {kClock, "cuptiActivityRegisterTimestampCallback", address(register_clock)},
     {kFinalize, "cuptiFinalize", address(finalize)},
-    {kEnableCallback, "cuptiEnableCallback", address(enable_callback)},
-    {kEnableDomain, "cuptiEnableDomain", address(enable_domain)},
-    {kEnableAll, "cuptiEnableAllDomains", address(enable_all)},
 };
 
 // Those of them that this libcupti has.
@@ -231,10 +188,6 @@ bool know_functions() noexcept {
   if (!library.is_open()) return false;
   if (reals[kSubscribe] != nullptr) return true;
   for (const Hook& hook : kHooks) reals[hook.which] = library.symbol(hook.name);
-  LentPlace::get().know({real<decltype(PlaceFunctions::subscribe)>(kSubscribe),
-                         real<decltype(PlaceFunctions::enable_callback)>(kEnableCallback),
-                         real<decltype(PlaceFunctions::enable_domain)>(kEnableDomain),
-                         real<decltype(PlaceFunctions::enable_all)>(kEnableAll)});
   // What is changed in it must stay what we know.
   library.keep();
   for (const Hook& hook : kHooks) {

@@ -268,55 +268,6 @@ def test_times_by_no_known_clock_are_left_out_and_counted(
     assert found.losses["gpu/misplaced"] >= 20
 
 
-# It never unsubscribes, and traces twice.
-_STAYING = (
-    _WORK
-    + """
-tracer = ctypes.CDLL({tracer!r})
-print(tracer.tracer_subscribe(), tracer.tracer_begin())
-for _ in range(200): gpu.kernel("theirs", 1000)
-gpu.sync()
-tracer.tracer_end()
-print(tracer.tracer_collect())
-time.sleep(4)  # we come back after two
-before = tracer.tracer_heard()
-for _ in range(50): gpu.kernel("between", 3_000_000)
-gpu.sync()
-between = tracer.tracer_heard() - before
-print(tracer.tracer_again())
-for _ in range(300): gpu.kernel("theirs", 1000)
-gpu.sync()
-tracer.tracer_end()
-print(tracer.tracer_collect())
-print(between, tracer.tracer_unasked())
-{end}
-until(work)
-for _ in range(20): gpu.kernel("after", 2_000_000)
-gpu.sync()
-"""
-)
-
-
-@pytest.mark.parametrize("end", ["time.sleep(4)", "tracer.tracer_unsubscribe()"])
-def test_a_profiler_that_stays_subscribed_lends_its_place_while_it_traces_nothing(
-    gpu_job: RunGpuJob, simulator: Path, end: str
-) -> None:
-    tracer = str(simulator / "cupti-28" / "libtracer.so")
-    done = gpu_job(
-        _STAYING.format(tracer=tracer, end=end),
-        LD_LIBRARY_PATH=f"{simulator}/lib:{simulator}/cupti-28",
-    )
-    assert done.code == 0, done.err
-    # It has all of its own records, also those of the second time, and hears what it asked for.
-    assert done.out.split() == ["0", "0", "200", "0", "500", "100", "0"]
-    found = done.rows("activities")
-    assert (found["theirs"], found["between"], found["after"]) == (0, 50, 20)
-    launches = done.recording.detail("launches")
-    assert int((launches["stack"] != 0).sum()) > 70
-    assert done.marks("gpu/yielded")[:4] == [1, 0, 1, 0]
-    assert not any("in use by another tool" in name for name in done.rows("marks"))
-
-
 _LED = """
 import ctypes, sys
 from pilotlight.probe.providers import library_folder
@@ -337,7 +288,7 @@ def test_calls_of_the_real_library_are_led_past_us_and_answered_by_it(world: Pat
     watched = [
         *("cuptiSubscribe", "cuptiUnsubscribe", "cuptiActivityEnable", "cuptiActivityDisable"),
         *("cuptiActivityRegisterCallbacks", "cuptiActivityRegisterTimestampCallback"),
-        *("cuptiFinalize", "cuptiEnableCallback", "cuptiEnableDomain", "cuptiEnableAllDomains"),
+        "cuptiFinalize",
     ]
     done = subprocess.run(
         [sys.executable, "-c", _LED, str(cupti), *watched, "cuptiGetVersion"],

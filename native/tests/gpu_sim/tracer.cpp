@@ -12,9 +12,6 @@
 namespace abi = pilotlight::cupti;
 
 extern "C" {
-abi::Result cuptiSubscribe(void** subscriber, abi::Callback callback, void* user);
-abi::Result cuptiUnsubscribe(void* subscriber);
-abi::Result cuptiEnableCallback(uint32_t on, void* subscriber, uint32_t domain, uint32_t id);
 abi::Result cuptiActivityRegisterTimestampCallback(uint64_t (*clock)());
 abi::Result cuptiActivityRegisterCallbacks(abi::RequestBuffer request,
                                            abi::CompleteBuffer complete);
@@ -28,12 +25,6 @@ namespace {
 
 constexpr size_t kBytes = 64 * 1024;
 std::atomic<uint64_t> kernels{0};
-void* subscriber = nullptr;
-std::atomic<uint64_t> heard{0}, unasked{0};
-
-void hear(void*, uint32_t domain, uint32_t id, const void*) {
-  (domain == abi::kDriver && id == 307 ? heard : unasked)++;
-}
 
 // Three to a nanosecond, as the counter of a processor may have.
 uint64_t triple() { return static_cast<uint64_t>(pilotlight::clock_ns(CLOCK_MONOTONIC)) * 3; }
@@ -58,19 +49,6 @@ void complete(abi::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
 }  // namespace
 
 extern "C" {
-
-// As PyTorch's profiler before August 2026: subscribed from its first use to the end of the
-// process.
-int tracer_subscribe() {
-  abi::Result result = cuptiSubscribe(&subscriber, hear, nullptr);
-  return result != abi::kSuccess ? result : cuptiEnableCallback(1, subscriber, abi::kDriver, 307);
-}
-
-int tracer_unsubscribe() { return cuptiUnsubscribe(subscriber); }
-uint64_t tracer_heard() { return heard; }
-uint64_t tracer_unasked() { return unasked; }
-// It registered where its buffers go before.
-int tracer_again() { return cuptiActivityEnable(abi::kConcurrentKernel); }
 
 int tracer_begin() {
   const char* clock = getenv("TRACER_CLOCK");
