@@ -52,6 +52,18 @@ export default async function ({ address, options, open, accessible, everyView, 
   await told.getByText("pilotlight capture llama-8b-sft --steps 3 --shapes").waitFor();
   await told.getByRole("link", { name: "trace 3 steps with shapes" }).click();
   assert.equal(await told.getByLabel(/with shapes/).isChecked(), true);
+  // GPUs that do nothing have no place on the chart; a view that fails takes no other with it.
+  const roofline = (change) => told.route("**/api/roofline?**", async (route) => { const response = await route.fetch(); await route.fulfill({ response, json: { ...(await response.json()), ...change } }); });
+  await roofline({ points: [{ rank: 0, node: "n", gpu: 0, tensor_ratio: 0, memory_ratio: 0, flops: 0, bytes: 0, limit: "latency" }] });
+  await told.goto(`${address}#/job/llama-8b-sft/roofline?gpu=B200`);
+  await told.getByText("1 rank with no activity has none").waitFor();
+  await told.unroute("**/api/roofline?**");
+  await roofline({ kinds_ns: null });
+  await told.goto(`${address}#/job/llama-8b-sft/roofline?gpu=H200-SXM`);
+  await told.getByRole("heading", { level: 1, name: "This view could not be drawn" }).waitFor();
+  await told.unroute("**/api/roofline?**");
+  await told.goto(`${address}#/job/llama-8b-sft/kernels`);
+  await told.getByRole("heading", { name: /Kernels and copies/ }).waitFor();
   await told.goto(`${address}#/job/llama-8b-sft`);
   await told.getByRole("img", { name: /data loading .*forward .*backward .*optimizer/ }).waitFor();
   await told.goto(`${address}#/agents`);
