@@ -13,7 +13,7 @@ import fleet as simulated
 from pilotlight.collector.collector import Collector
 from pilotlight.store import queries
 from pilotlight.store.queries import Reader, Span
-from pilotlight.web.fleet import fleet
+from pilotlight.web.fleet import course_of, fleet
 from pilotlight.web.jobs import job_page, worst_of
 from pilotlight.web.pace import DAY_NS, MINUTE_NS, Pace, pace_of, paces
 
@@ -94,3 +94,12 @@ def test_what_a_job_ended_with_is_still_its_answer(collector: Collector) -> None
     assert worst_of(ended, [over, last]) == last
     assert worst_of(ended, [over]) is None
     assert worst_of(running, [last]) is None
+
+
+def test_a_young_job_has_its_whole_course(collector: Collector) -> None:
+    """By windows of five minutes, however long the time is that the fleet is asked for."""
+    reader = told(collector, "course", (25, 10, 100), (20, 10, 110), (10, 10, 130))
+    row = queries.jobs(Reader(collector.store), Span(0, 1 << 62))[0]
+    young = structs.replace(row, job="j", started_ns=reader.now_ns - 25 * MINUTE_NS)
+    assert course_of(reader, [young]) == {"j": [100, 110, None, 130]}
+    assert course_of(reader, [structs.replace(young, started_ns=0)]) == {}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import dropwhile
 
 from pilotlight.store import queries
 from pilotlight.store.queries import JobRow, Machine, Reader, Span, Trend
-from pilotlight.store.queries.reader import HOUR_NS, bounded
+from pilotlight.store.queries.reader import HOUR_NS, PERIODS_NS, bounded
 from pilotlight.store.store import Row
 from pilotlight.web import answers
 from pilotlight.web.jobs import is_last
@@ -37,6 +36,13 @@ ORDER BY gain_high_ratio, opened_ns
 """
 
 
+_COURSE = """
+SELECT job, s.time_ns AS t, sum(s.total_ns) / sum(s.count) FROM job_steps_5m AS s
+WHERE tenant = {tenant:String} AND job IN {names:Array(String)} AND t >= {from_ns:Int64}
+GROUP BY job, t ORDER BY job, t
+"""
+
+
 def fleet(reader: Reader, span: Span) -> answers.Fleet:
     trends_of = reader.beside(lambda: queries.trends(reader, span, TREND_POINTS))
     open_of = reader.beside(lambda: reader.select(_OPEN, from_ns=span.from_ns))
@@ -45,7 +51,7 @@ def fleet(reader: Reader, span: Span) -> answers.Fleet:
     mfu_of = reader.beside(lambda: _mfu(reader, span))
     paces_of = reader.beside(lambda: paces(reader))
     rows = queries.jobs(reader, span, JOBS_LIMIT)
-    young = _young(reader, rows)
+    young = course_of(reader, rows)
     trends, mfu, opened = trends_of.result(), mfu_of.result(), open_of.result()
     # The last one of a job is its worst.
     of_job = {row.job: row for row in rows}
@@ -146,17 +152,20 @@ def _job(
     )
 
 
-def _young(reader: Reader, rows: list[JobRow]) -> dict[str, list[int | None]]:
+def course_of(reader: Reader, rows: list[JobRow]) -> dict[str, list[int | None]]:
     """The whole course of jobs that are too young to be seen in a day."""
     names = {row.job for row in rows if row.started_ns > reader.now_ns - YOUNG_NS}
     if not names:
         return {}
-    found = queries.trends(reader, Span(reader.now_ns - YOUNG_NS, reader.now_ns + 1), TREND_POINTS)
-    return {
-        job: list(dropwhile(lambda value: value is None, trend.mean_ns))
-        for job, trend in found.items()
-        if job in names
-    }
+    found: dict[str, list[int | None]] = {}
+    last: dict[str, int] = {}
+    for job, time_ns, mean_ns in reader.select(
+        _COURSE, names=sorted(names), from_ns=reader.now_ns - YOUNG_NS
+    ):
+        gaps = (int(time_ns) - last.get(job, int(time_ns))) // PERIODS_NS["5m"] - 1
+        found.setdefault(job, []).extend([*[None] * gaps, round(mean_ns)])
+        last[job] = int(time_ns)
+    return found
 
 
 def _with_unknown(trend: Trend) -> dict[str, int]:
