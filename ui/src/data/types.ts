@@ -502,6 +502,7 @@ export interface RankRow {
   slowest_ns: number;
   parts_ns: Record<string, number>;
   records_dropped: number;
+  is_reckoned?: boolean;
 }
 
 export interface Roofline {
@@ -573,6 +574,7 @@ export interface StepRow {
   start_ns: number;
   duration_ns: number;
   parts_ns: Record<string, number>;
+  is_reckoned: boolean;
 }
 
 export interface Total {
