@@ -68,9 +68,8 @@ def test_rhythms_make_steps_and_what_was_called_in_preparation_makes_none(tmp_pa
     steps = run_target(tmp_path, "jax_rhythms.py").detail("steps")
     of_threads = Counter(steps["thread"].tolist())
     # The main thread's four calls of another function are part of its first step. By pmap, options
-    # and ahead of time: a thread that is not the first to step begins with its second call, and
-    # nothing ends the last.
-    assert sorted(of_threads.values()) == [11 - 2, 21 - 2, 31 - 2, 70]
+    # and ahead of time: each thread begins with its first call, and nothing ends the last.
+    assert sorted(of_threads.values()) == [11 - 1, 21 - 1, 31 - 1, 70]
 
 
 def test_the_processes_of_jax_distributed_are_ranks(tmp_path: Path) -> None:
