@@ -25,7 +25,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("metrics") / "check"
     sources = (
         *("tests/metrics_check.cpp", "cuda/metric_set.cpp"),
-        *("cuda/cupti_library.cpp", "cuda/cupti_places.cpp", "cuda/lent_place.cpp"),
+        *("cuda/cupti_library.cpp", "cuda/cupti_places.cpp"),
         "cuda/record_fields.cpp",
         "provider/attach.cpp",
     )
