@@ -1,5 +1,5 @@
-"""More threads than the sampler has room for, and a main thread that runs: prints how many were seen,
-and how often the main thread was."""
+"""More threads than the sampler has room for, and a main thread that runs: prints how many were
+seen, and how often the main thread was."""
 
 from __future__ import annotations
 
