@@ -185,6 +185,24 @@ def test_sums_whose_detail_was_not_committed_are_not_taken_over(tmp_path: Path) 
     assert int(Recording.open(tmp_path).windows("windows")["count"].sum()) == 3
 
 
+def test_such_sums_are_not_found_either_when_the_next_agent_is_killed_before_it_has_any(
+    tmp_path: Path,
+) -> None:
+    """Its commits have the same numbers, and the first of them may hold no sums at all."""
+    first = recorder(tmp_path)
+    commit(first, taken(0, 3))
+    first.windows.add(2, [sums(100)])
+    second = recorder(tmp_path)
+    second.take_over()
+    commit(second, replace(taken(3, 1), windows={}), 2 * SECOND)
+    third = recorder(tmp_path)
+    third.take_over()
+    commit(third, taken(4, 5), 3 * SECOND)
+    third.close()
+    third.write_manifest(manifest().agent, manifest().clocks)
+    assert int(Recording.open(tmp_path).windows("windows")["count"].sum()) == 8
+
+
 def test_positions_too_long_for_one_line_are_split_over_commits(tmp_path: Path) -> None:
     one = recorder(tmp_path)
     one.begin_commit(SECOND, 1 << 20)

@@ -38,6 +38,16 @@ class Spool:
             done += os.pwrite(self._fd, entry[done:], self._bytes + done)
         self._bytes += len(entry)
 
+    def cut_after(self, commit: int) -> None:
+        """Forgets what later commits appended; what follows is appended behind the rest."""
+        self._bytes = 0
+        for number, _, end in self._read():
+            if number > commit:
+                break
+            self._bytes = end
+        with contextlib.suppress(OSError):
+            os.truncate(self._path, self._bytes)
+
     def clear(self) -> None:
         self._bytes = 0
         if self._fd is not None:
@@ -55,6 +65,10 @@ class Spool:
 
     def entries(self) -> list[tuple[int, list[Tables]]]:
         """Commit and tables of each whole entry; what a killed agent was writing is left out."""
+        return [(commit, _unpacked(payload)) for commit, payload, _ in self._read()]
+
+    def _read(self) -> list[tuple[int, bytes, int]]:
+        """Of each whole entry its commit, its payload and where it ends."""
         try:
             with self._path.open("rb") as stream:
                 data = stream.read(_LARGEST_BYTES)
@@ -67,8 +81,8 @@ class Spool:
             payload = data[place + _ENTRY.size : place + _ENTRY.size + size]
             if magic != _MAGIC or len(payload) != size or zlib.crc32(payload) != crc:
                 break
-            found.append((commit, _unpacked(payload)))
             place += _ENTRY.size + size
+            found.append((commit, payload, place))
         return found
 
 

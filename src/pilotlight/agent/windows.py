@@ -38,8 +38,10 @@ class Windows:
     def take_over(self, detail_commit: int) -> None:
         """Adds the sums of commits that the detail has and the chunk has not."""
         done = last_positions(self._folder).get(COMMIT_KEY)
+        # Not only passed over: the next commits have their numbers.
+        self._spool.cut_after(detail_commit)
         for commit, parts in self._spool.entries():
-            if (done if isinstance(done, int) else 0) < commit <= detail_commit:
+            if (done if isinstance(done, int) else 0) < commit:
                 self._hold(commit, parts)
         self.write()
 
