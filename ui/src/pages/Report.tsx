@@ -185,7 +185,7 @@ function lostOf(report: ReportDocument, label: (process: number) => string): str
   const lost = losses.gaps.map((gap) => `${label(gap.process)}: ${count(gap.count)} records between ${duration(gap.first_since_start_ns)} and ${duration(gap.last_since_start_ns)}${gap.first_step === null ? "" : `, steps ${gap.first_step} to ${gap.last_step ?? "…"}`}: ${gap.reason}`);
   for (const [number, what] of [
     [losses.chunks_dropped, "chunks of detail dropped for the budget"], [losses.rows_dropped, "rows dropped by the recorder"],
-    [losses.samples_torn, "samples dropped because the stack changed while it was read"], [losses.passes_skipped, "rounds of the sampler left out to keep its cost down"],
+    [losses.samples_torn, "samples dropped: the stack changed while it was read, or over 512 threads"], [losses.passes_skipped, "rounds of the sampler left out to keep its cost down"],
     [page.steps_left_out, "ordinary steps not drawn (all outliers are)"], [page.nodes_left_out, "small nodes of the flame graph shown as (small)"],
   ] as const) if (number) lost.push(`${count(number)} ${what}`);
   const until = Math.max(0, ...report.processes.filter((row) => row.detail_since_start_ns > row.start_since_start_ns).map((row) => row.detail_since_start_ns));

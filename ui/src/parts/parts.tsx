@@ -110,7 +110,7 @@ export function FindingCard({ finding, number, show }: { finding: Finding; numbe
   return (
     <li class="finding">
       <h3><span class="number">{number}</span> {finding.title}</h3>
-      <p class="gain">gain <b>{gain(finding)}</b> of the step · {finding.confidence} confidence</p>
+      <p class="gain">{finding.gain_high_ratio ? <>gain <b>{gain(finding)}</b> of the step</> : "a risk: it gains nothing by itself"} · {finding.confidence} confidence</p>
       <Where finding={finding} />
       <ul>{finding.evidence.map((text) => <li>{text}</li>)}</ul>
       <p><b>Do:</b> {finding.fix} <span class="quiet" title={`the rule that found it: pilotlight's docs/insights say how`}>({finding.rule})</span></p>
