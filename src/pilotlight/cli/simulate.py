@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pilotlight.errors import UsageError
+
+if TYPE_CHECKING:
+    from pilotlight.simulate.job import JobShape
+    from pilotlight.trace.trace import Trace
 
 # Flight-recorder dumps of a job that hangs, and the collective that it hangs in.
 DUMPS = "dumps"
@@ -21,11 +27,19 @@ class Simulate:
         "pilotlight simulate job.toml -o traces",
         "pilotlight simulate job.toml -o traces --fault slow_gpu:rank=3,x=1.2",
         "pilotlight simulate job.toml -o traces --fault hang_missing:rank=2",
+        "pilotlight simulate job.toml -o simulated --format recording",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("job", type=Path, help="TOML file: ranks, steps, layers, times")
         parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
+        parser.add_argument(
+            "--format",
+            choices=("kineto", "recording"),
+            default="kineto",
+            help="a Kineto file a rank (default), or one recording of all ranks, labelled as"
+            " simulated, that report, export and analyze open",
+        )
         parser.add_argument(
             "--fault", action="append", default=[], metavar="KIND:rank=N,x=F", help="repeatable"
         )
@@ -37,7 +51,6 @@ class Simulate:
         from pilotlight.simulate.job import read_job
         from pilotlight.simulate.run import simulate, step_us
         from pilotlight.simulate.schedule import schedule
-        from pilotlight.trace.kineto_writer import write_kineto
 
         shape = read_job(args.job)
         hung = [text for text in args.fault if text.startswith(HANG_PREFIX)]
@@ -50,8 +63,7 @@ class Simulate:
         traces = simulate(shape, faults)
         try:
             args.output.mkdir(parents=True, exist_ok=True)
-            for trace in traces:
-                write_kineto(trace, args.output / f"rank{trace.rank}.json.gz")
+            _WRITERS[args.format](args.job.stem, shape, traces, args.output)
             (args.output / "job.schedule").write_text(schedule(traces[0], faults), "utf-8")
             if stuck:
                 (args.output / DUMPS).mkdir(exist_ok=True)
@@ -66,7 +78,8 @@ class Simulate:
             "step_without_faults_us": clean_us,
             "faults": [vars(fault) for fault in faults],
             "hang": {"kind": kind, "ranks": stuck} if stuck else None,
-            "files": len(traces),
+            "format": args.format,
+            "files": len(traces) if args.format == "kineto" else 0,
         }
         if args.json:
             print(json.dumps(truth))
@@ -77,3 +90,24 @@ class Simulate:
             if stuck:
                 print(f"then it hangs: pilotlight hang {args.output / DUMPS}")
         return 0
+
+
+def _write_kineto(_: str, __: JobShape, traces: Sequence[Trace], folder: Path) -> None:
+    from pilotlight.trace.kineto_writer import write_kineto
+    from pilotlight.trace.recorded import is_recording
+
+    if is_recording(folder):
+        raise UsageError(f"{folder}: a recording; name another folder")
+    for trace in traces:
+        write_kineto(trace, folder / f"rank{trace.rank}.json.gz")
+
+
+def _write_recording(name: str, shape: JobShape, traces: Sequence[Trace], folder: Path) -> None:
+    from pilotlight.simulate.recorded import write_recording
+
+    if any(folder.iterdir()):
+        raise UsageError(f"{folder}: not empty; name a new folder for a recording")
+    write_recording(name, shape, traces, folder)
+
+
+_WRITERS = {"kineto": _write_kineto, "recording": _write_recording}

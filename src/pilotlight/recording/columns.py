@@ -20,7 +20,7 @@ TABLE_LIMIT_BYTES = 2 << 30
 LATEST_NS = 1 << 61
 """No clock of a node gets here; sums of two such times still fit."""
 
-_DTYPES = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i64": "<i8", "f64": "<f8"}
+DTYPES = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i64": "<i8", "f64": "<f8"}
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ def join_batches(table: Table, batches: Iterable[Batch]) -> tuple[Columns, list[
             if column.kind == UTF8:
                 texts[column.name] += _texts(batch, column.name)
             else:
-                data = np.frombuffer(batch.columns[column.name], _DTYPES[column.kind])
+                data = np.frombuffer(batch.columns[column.name], DTYPES[column.kind])
                 pieces[column.name].append(data)
     arrays = {
-        column.name: np.concatenate([np.empty(0, _DTYPES[column.kind]), *pieces[column.name]])
+        column.name: np.concatenate([np.empty(0, DTYPES[column.kind]), *pieces[column.name]])
         for column in table.columns
         if column.kind != UTF8
     }

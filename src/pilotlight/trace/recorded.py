@@ -15,10 +15,11 @@ from pilotlight.recording.gpu_windows import gpu_windows
 from pilotlight.recording.processes import Process
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import ActivityKind
-from pilotlight.trace.detail import Detail, Message, Messages
+from pilotlight.trace.detail import Detail, Messages
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.recorded_counters import with_node_counters
 from pilotlight.trace.recorded_gpu import analysed_window
+from pilotlight.trace.recorded_messages import Members, members_of, messages_of
 from pilotlight.trace.trace import NONE, Counters, Kind, Lane, Spans, Steps, Trace
 
 MANIFEST = "manifest.json"
@@ -53,6 +54,7 @@ def read_recording(path: Path) -> tuple[Trace, ...]:
     work = np.isin(activities["kind"], list(_ACTIVITY_KINDS))
     tables["activities"] = activities.where(work)
     gpu = {windows.process: windows for windows in gpu_windows(recording)}
+    members = members_of(recording)
     notes: list[Problem] = []
     traces = []
     for process in recording.processes:
@@ -60,7 +62,7 @@ def read_recording(path: Path) -> tuple[Trace, ...]:
         mine = {name: table.where(table["process"] == index) for name, table in tables.items()}
         if not any(table.rows for table in mine.values()):
             continue
-        trace = _Process(recording, process, mine).trace(f"{path} process {index}")
+        trace = _Process(recording, process, mine, members).trace(f"{path} process {index}")
         local_rank = process.start.identity.get("local_rank")
         trace = with_node_counters(
             recording, trace, local_rank if type(local_rank) is int else None
@@ -94,8 +96,11 @@ def _cut(trace: Trace, window: tuple[int, int], coverage_ratio: float) -> tuple[
 
 
 class _Process:
-    def __init__(self, recording: Recording, process: Process, tables: dict[str, Columns]) -> None:
+    def __init__(
+        self, recording: Recording, process: Process, tables: dict[str, Columns], members: Members
+    ) -> None:
         self.recording = recording
+        self.members = members
         self.process = process
         self.tables = tables
         self.lanes: dict[Lane, int] = {}
@@ -203,22 +208,9 @@ class _Process:
         return self.lanes.setdefault(lane, len(self.lanes))
 
     def _messages(self) -> Messages:
+        operations, groups = self._names("collectives"), self._names("collectives", "group")
         rows = self.tables["collectives"]
-        kinds: dict[Message, int] = {}
-        correlations, numbers = [], []
-        columns = (rows[key].tolist() for key in ("correlation", "world_size", "bytes"))
-        for name, group, correlation, size, count in zip(
-            self._names("collectives").tolist(),
-            self._names("collectives", "group").tolist(),
-            *columns,
-            strict=True,
-        ):
-            if not 0 < correlation < 1 << 63:
-                continue
-            message = Message(self.texts[name], self.texts[group], size, max(0, count))
-            correlations.append(correlation)
-            numbers.append(kinds.setdefault(message, len(kinds)))
-        return Messages(np.array(correlations, np.int64), np.array(numbers, np.int64), tuple(kinds))
+        return messages_of(rows, operations, groups, self.texts, self.members)
 
     def _counters(self) -> Counters:
         rows = self.tables["counters"]
