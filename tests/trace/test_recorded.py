@@ -95,3 +95,21 @@ def test_a_damaged_manifest_is_one_problem(tmp_path: Path) -> None:
     assert found.traces == ()
     (problem,) = found.problems
     assert str(tmp_path) in str(problem)
+
+
+def test_transfers_know_their_partner_where_its_process_is_recorded_too(tmp_path: Path) -> None:
+    """Places in the group are not ranks: here they are the other way round."""
+    sender, receiver = example.Process(0), example.Process(1)
+    for process, name, place in (
+        (sender, "Send to 0", 1),
+        (sender, "Send to 2", 1),
+        (receiver, "Recv from 1", 0),
+    ):
+        words = (process.name(name), process.name("pp"), 0)
+        process.add("collectives", 100, *words, place, 3, 0, 3_000, 400, 0, 64, 5, 11)
+    folder = example.write_example(tmp_path / "recording", sender, receiver)
+    partners = [
+        {message.operation: message.partner for message in trace.detail.messages.kinds}
+        for trace in read_traces([folder]).traces
+    ]
+    assert partners == [{"Send to 0": 1, "Send to 2": -1}, {"Recv from 1": 0}]
