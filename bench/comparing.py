@@ -58,8 +58,8 @@ KINDS = {
     "hosts, 4 ranks, uneven, evaluates": replace(
         HOSTS,
         ranks_per_node=4,
-        drift_ratio=0.0,
-        unlike_ratio=0.0,
+        drift_ratio=0.005,
+        unlike_ratio=0.004,
         uneven_ratio=0.2,
         evaluates_every=2000,
     ),
