@@ -192,9 +192,11 @@ void Sampler::State::write(ThreadEntry* entry, uint8_t flags) noexcept {
   counts.taken++;
 }
 
-// A thread that was made but has not begun has its maker's number, up to 3.12: its stack would be
-// told as another one of the maker's, which stands behind it in the list.
+// A thread that was made but has not begun has its maker's number before 3.12: its stack would be
+// told as another one of the maker's, which stands behind it in the list. Where there are several
+// interpreters a thread has a state in each that it runs, with the same number.
 bool Sampler::State::has_begun(const ThreadList& list, uint32_t i) const noexcept {
+  if (list.interpreters != 1 || walker.python().version >= 0x030c0000) return true;
   for (uint32_t older = i + 1; older < list.count; older++) {
     if (refs[older].tid == refs[i].tid) return false;
   }

@@ -66,6 +66,7 @@ struct ThreadList {
   Gil gil = {};        // the first interpreter's, as it was before any thread was read
   bool has_gil = false;
   bool is_guess = false;  // see StackWalker::guess()
+  uint32_t interpreters = 0;
 };
 
 // What the last walk of a thread read, so that the next can ask for it in one system call.

@@ -67,6 +67,7 @@ bool StackWalker::guess(ThreadRef* out, uint32_t capacity, ThreadList* list) noe
   }
   list->count = list->total = knowns_;
   list->has_gil = list->is_guess = guessed_ = true;
+  list->interpreters = 1;
   return true;
 }
 
@@ -122,6 +123,7 @@ bool StackWalker::threads_as_before(ThreadRef* out, uint32_t capacity, ThreadLis
   list->count = list->total = knowns_;
   list->gil = gil_in(gil_bytes);
   list->has_gil = true;
+  list->interpreters = 1;
   return true;
 }
 
@@ -160,6 +162,7 @@ ThreadList StackWalker::threads(ThreadRef* out, uint32_t capacity) noexcept {
   for (; interpreter != 0 && interpreters < kMaxInterpreters; interpreters++) {
     if (!list_interpreter(interpreter, out, capacity, &list, &interpreter)) return list;
   }
+  list.interpreters = interpreters;
   if (interpreters == 1 && list.has_gil && list.count == list.total && list.count <= kMaxKnown) {
     keep_list(out, list.count);
   }
