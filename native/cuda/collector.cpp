@@ -292,7 +292,7 @@ void* Collector::run(void* collector) noexcept {
 }
 
 void* Collector::run_decoder(void* collector) noexcept {
-  pthread_setname_np(pthread_self(), "pilotlight-cupti");
+  pthread_setname_np(pthread_self(), "pilotlight-read");
   auto* self = static_cast<Collector*>(collector);
   while (true) {
     while (sem_wait(&self->decode_) != 0) {

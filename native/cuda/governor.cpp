@@ -173,8 +173,7 @@ void Governor::observe(const WindowFacts& window) noexcept {
   if (window.kind == WindowKind::kQuiet || plan_.quiet_ns == 0) end_cycle(window);
 }
 
-void Governor::end_cycle(const WindowFacts& off) noexcept {
-  keep(off, &off_);
+void Governor::compare_windows() noexcept {
   // All are looked at in windows of one width. Of a wide one the middle steps say something else
   // than of a narrow one, where lengths are spread to one side; and long steps seldom fit into it.
   double width_ns = std::min(on_.window_ns, off_.window_ns);
@@ -186,6 +185,13 @@ void Governor::end_cycle(const WindowFacts& off) noexcept {
     compare(on_ns, before_ns > 0 ? std::sqrt(off_ns * before_ns) : off_ns,
             shared_ratio(on_.count, off_.count));
   }
+}
+
+void Governor::end_cycle(const WindowFacts& off) noexcept {
+  keep(off, &off_);
+  // Without steps there is nothing to compare, and no width: a window that was cut off has next to
+  // none.
+  if (on_.count > 0 && off_.count > 0) compare_windows();
   learn_steps();
   std::swap(off_before_, off_);
   on_.count = 0;

@@ -76,6 +76,7 @@ class Governor {
   };
   static void keep(const WindowFacts& window, Steps* steps) noexcept;
   static double typical_in(const Steps& steps, double width_ns) noexcept;
+  void compare_windows() noexcept;
   void end_cycle(const WindowFacts& off) noexcept;
   void compare(double on_ns, double off_ns, double shared) noexcept;
   void estimate() noexcept;

@@ -2,6 +2,7 @@
 #include "provider/last_thread.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,24 +11,35 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 namespace pilotlight {
 namespace {
 
 constexpr useconds_t kPauseUs = 50000;
-constexpr char kOurs[] = "pilotlight";
+constexpr char kOwnName[] = "pilotlight-end";
 
-// Not ours, and not ended: the main thread stays in the list when it has.
+// Whole names: a program may be called something like ours, and its threads after it.
+bool is_ours(const char* name, size_t bytes) noexcept {
+  for (const char* ours : {"pilotlight", "pilotlight-gpu", "pilotlight-read", kOwnName}) {
+    if (strlen(ours) == bytes && memcmp(ours, name, bytes) == 0) return true;
+  }
+  return false;
+}
+
+// Not ours, and not ended: the main thread stays in the list when it has. What cannot be read is
+// taken for the program's: to end it too early would be worse than never.
 bool is_of_program(const char* thread) noexcept {
   char path[64], text[512] = {};
   snprintf(path, sizeof(path), "/proc/self/task/%.16s/stat", thread);
   FILE* file = fopen(path, "re");
-  if (file == nullptr) return false;
+  if (file == nullptr) return errno != ENOENT && errno != ESRCH;
   size_t bytes = fread(text, 1, sizeof(text) - 1, file);
   fclose(file);
   const char* name = strchr(text, '(');
   const char* state = strrchr(text, ')');
-  if (bytes == 0 || name == nullptr || state == nullptr) return true;
-  if (strncmp(name + 1, kOurs, sizeof(kOurs) - 1) == 0) return false;
+  if (bytes == 0 || name == nullptr || state == nullptr || state < name) return true;
+  if (is_ours(name + 1, static_cast<size_t>(state - name - 1))) return false;
   return state[2] != 'Z' && state[2] != 'X';
 }
 
@@ -43,8 +55,9 @@ bool has_threads() noexcept {
 }
 
 void* wait_for_last(void*) noexcept {
-  pthread_setname_np(pthread_self(), "pilotlight-end");
-  while (has_threads()) usleep(kPauseUs);
+  pthread_setname_np(pthread_self(), kOwnName);
+  // Twice: one may have been made by another that ended while the list was read.
+  for (int without = 0; without < 2; usleep(kPauseUs)) without = has_threads() ? 0 : without + 1;
   exit(0);  // as the C library does when the last thread has ended
 }
 
