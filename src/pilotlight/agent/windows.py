@@ -41,7 +41,7 @@ class Windows:
         # Not only passed over: the next commits have their numbers.
         self._spool.cut_after(detail_commit)
         for commit, parts in self._spool.entries():
-            if (done if isinstance(done, int) else 0) < commit:
+            if (done if isinstance(done, int) else 0) < commit <= detail_commit:
                 self._hold(commit, parts)
         self.write()
 
