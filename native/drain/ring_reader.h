@@ -62,6 +62,7 @@ class RingReader {
         }
         at = next;
       }
+      view_->release_lines(data_ + start, at);
       position_ += at;
     }
     return count;

@@ -7,6 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace pilotlight {
 namespace {
 
@@ -17,6 +21,14 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 bool inside(uint64_t offset, uint64_t bytes, uint64_t end) noexcept {
   return offset <= end && bytes <= end - offset;
 }
+
+#if defined(__x86_64__)
+bool can_flush_lines() noexcept {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_CLFLUSHOPT) != 0;
+}
+const bool kCanFlushLines = can_flush_lines();
+#endif
 
 }  // namespace
 
@@ -147,6 +159,19 @@ void SegmentView::claim(uint64_t epoch, uint32_t pid) noexcept {
 
 bool SegmentView::owned_by(uint64_t epoch) const noexcept {
   return load64(header_.agent_offset + offsetof(AgentHeader, epoch)) == epoch;
+}
+
+void SegmentView::release_lines(uint64_t offset, uint64_t bytes) const noexcept {
+#if defined(__x86_64__)
+  if (base_ == nullptr || !kCanFlushLines || !inside(offset, bytes, bytes_)) return;
+  // A line that is not read to its end is the one that the producer writes to now.
+  const char* end = base_ + (offset + bytes) / kLine * kLine;
+  for (const char* line = base_ + offset / kLine * kLine; line < end; line += kLine) {
+    asm volatile("clflushopt %0" ::"m"(*line));
+  }
+#else
+  (void)offset, (void)bytes;
+#endif
 }
 
 void SegmentView::release_pages() noexcept {

@@ -36,6 +36,11 @@ class SegmentView {
   void claim(uint64_t epoch, uint32_t pid) noexcept;
   bool owned_by(uint64_t epoch) const noexcept;
 
+  // Puts the whole cache lines of a read stretch out of this core's cache. A producer whose core is
+  // far away would otherwise wait for this one, line by line, when it comes round to them: 65 ns an
+  // event instead of 10.
+  void release_lines(uint64_t offset, uint64_t bytes) const noexcept;
+
   // Gives the pages back that reading brought in; the next read brings them in again.
   void release_pages() noexcept;
 
