@@ -49,10 +49,7 @@ const char* Probe::start(const ProbeOptions& options) noexcept {
     }
     prepared_ = true;
   }
-  if (!segment_.create(options.segment_folder)) {
-    return errno == EMFILE || errno == ENFILE ? "no file descriptor is left for the segment"
-                                              : "the segment cannot be created";
-  }
+  if (!segment_.create(options.segment_folder)) return why_no_segment(errno);
   segment_.set_identity(options.identity);
   link_.open(options.socket_path, &segment_);
   stopping_.store(false, std::memory_order_relaxed);

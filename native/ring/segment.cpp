@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,12 +26,21 @@ ssize_t read_file(const char* path, char* text, size_t capacity) noexcept {
   return got;
 }
 
+// A limit on the size of files holds for memory too, and whoever crosses it gets SIGXFSZ, which
+// ends a program that is not a Python.
+bool is_within_file_limit() noexcept {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= kSegmentBytes;
+}
+
 int open_memory() noexcept {
   int fd = memfd_create("pilotlight", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
   if (ftruncate(fd, kSegmentBytes) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    int error = errno;
     close(fd);
+    errno = error;
     return -1;
   }
   return fd;
@@ -83,7 +93,37 @@ uint64_t process_start_time(int pid) noexcept {
   return field == nullptr ? 0 : strtoull(field + 1, nullptr, 10);
 }
 
+const char* why_no_segment(int error) noexcept {
+  switch (error) {
+    case EMFILE:
+    case ENFILE:
+      return "the segment cannot be created: no file descriptor is left (ulimit -n)";
+    case EFBIG:
+      return "the segment cannot be created: files may not be as large (ulimit -f)";
+    case ENOMEM:
+      return "the segment cannot be created: no memory or address space is left (ulimit -v)";
+    case ENOSPC:
+    case EDQUOT:
+      return "the segment cannot be created: no space is left in its folder";
+    case ENOENT:
+    case ENOTDIR:
+      return "the segment cannot be created: its folder is not there";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "the segment cannot be created: not permitted";
+    case ENOSYS:
+      return "the segment cannot be created: memfd_create is not allowed here";
+    default:
+      return "the segment cannot be created";
+  }
+}
+
 bool Segment::create(const char* folder) noexcept {
+  if (!is_within_file_limit()) {
+    errno = EFBIG;
+    return false;
+  }
   uint8_t id[16] = {};
   if (getrandom(id, sizeof(id), GRND_NONBLOCK) != sizeof(id)) {
     int64_t seed[2] = {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC) ^ getpid()};

@@ -11,10 +11,12 @@
 
 namespace pilotlight {
 
+const char* why_no_segment(int error) noexcept;
+
 class Segment {
  public:
   // A sealed memfd; or, with a folder, a 0600 file there that outlives a crash of everybody.
-  // False: errno says why.
+  // False: errno says why, and why_no_segment() in words.
   bool create(const char* folder) noexcept;
 
   // In a forked child: lets go of the parent's segment, which this process does not map.

@@ -1,13 +1,16 @@
 // native/tests/segment_test.cpp: what the producer's segment and its definitions promise.
 #include "ring/segment.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -103,6 +106,20 @@ void a_folder_that_is_not_there_is_refused() {
   Segment segment;
   CHECK(!segment.create("/nowhere/at/all"));
   CHECK(!segment.is_open());
+}
+
+void a_limit_on_the_size_of_files_refuses_it_without_a_signal() {
+  rlimit before, small;
+  CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  small = before;
+  small.rlim_cur = kSegmentBytes - 1;
+  CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  Segment segment;
+  bool created = segment.create(nullptr);
+  int error = errno;
+  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(!created);
+  CHECK(std::strstr(why_no_segment(error), "ulimit -f") != nullptr);
 }
 
 void a_forked_child_does_not_see_the_rings_of_its_parent() {
@@ -277,6 +294,7 @@ int main(int argc, char** argv) {
       {TEST(a_new_segment_says_what_it_is_and_where_everything_lies),
        TEST(the_size_of_the_memory_is_sealed), TEST(a_folder_gives_a_private_file_of_full_size),
        TEST(a_folder_that_is_not_there_is_refused),
+       TEST(a_limit_on_the_size_of_files_refuses_it_without_a_signal),
        TEST(a_forked_child_does_not_see_the_rings_of_its_parent),
        TEST(a_ring_is_announced_by_its_thread),
        TEST(there_are_as_many_rings_as_the_table_has_and_then_none),

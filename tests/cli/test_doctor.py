@@ -37,7 +37,7 @@ def test_a_probe_that_could_not_start_is_told(
     checks = {check["what"]: check for check in json.loads(done.stdout)["checks"]}
     told = checks["probes that did not start"]
     assert told["state"] == "limited"
-    assert "the segment cannot be created" in told["detail"]
+    assert "the segment cannot be created: its folder is not there" in told["detail"]
     assert time.strftime("last: %Y-%m-%d ") in told["detail"]
 
 
