@@ -27,7 +27,6 @@ def test_every_check_says_what_it_found_and_what_to_do(pilotlight_cli: RunPilotl
 def test_a_probe_that_could_not_start_is_told(
     pilotlight_cli: RunPilotlight, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (world / "run").mkdir(mode=0o700)
     monkeypatch.setenv("PILOTLIGHT_SEGMENT_DIR", str(world / "nowhere"))
     subprocess.run(
         [sys.executable, "-c", "pass"], check=True, env={**os.environ, "PILOTLIGHT": "1"}

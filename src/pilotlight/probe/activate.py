@@ -192,15 +192,22 @@ def _read(path: str) -> str:
 
 
 def leave_reason(reason: str) -> None:
-    """For `pilotlight doctor`; bounded, and nothing if there is no place for it."""
+    """For `pilotlight doctor`; bounded, and nothing if there is no place of our own for it."""
+    import contextlib
     import time
 
     from pilotlight.place import runtime_folder
 
+    folder = runtime_folder()
     try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)  # noqa: PTH102
+        if os.lstat(folder).st_uid != os.geteuid():
+            return
+        # Whatever stands there: no link is followed, and a pipe without a reader is no wait.
         fd = os.open(
-            f"{runtime_folder()}/probe.log",
-            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC,
+            f"{folder}/probe.log",
+            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
             0o600,
         )
         try:

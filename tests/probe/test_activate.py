@@ -1,0 +1,47 @@
+"""What a probe that cannot start leaves behind, and where it does not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTLIGHT", "1")
+    monkeypatch.setenv("PILOTLIGHT_SEGMENT_DIR", str(world / "nowhere"))
+
+
+def start_a_python() -> str:
+    words = [sys.executable, "-c", "print('done')"]
+    return subprocess.run(words, check=True, capture_output=True, text=True, timeout=20).stdout
+
+
+def test_the_reason_is_left_also_where_no_agent_ever_was(world: Path) -> None:
+    start_a_python()
+    assert "its folder is not there" in (world / "run" / "probe.log").read_text()
+    assert (world / "run").stat().st_mode & 0o777 == 0o700
+
+
+def test_no_link_is_followed_to_leave_a_reason(world: Path) -> None:
+    (world / "run").mkdir()
+    (world / "precious").write_text("mine")
+    (world / "run" / "probe.log").symlink_to(world / "precious")
+    assert start_a_python() == "done\n"
+    assert (world / "precious").read_text() == "mine"
+
+
+def test_a_pipe_in_the_place_of_the_log_does_not_hold_the_job(world: Path) -> None:
+    (world / "run").mkdir()
+    os.mkfifo(world / "run" / "probe.log")
+    assert start_a_python() == "done\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_no_reason_is_left_in_a_folder_of_another_user(world: Path) -> None:
+    (world / "run").mkdir()
+    os.chown(world / "run", 65534, 65534)
+    start_a_python()
+    assert list((world / "run").iterdir()) == []
