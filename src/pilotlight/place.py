@@ -16,6 +16,11 @@ def runtime_folder() -> str:
     return f"{session}/pilotlight" if session else f"/tmp/pilotlight-{os.geteuid()}"
 
 
+def runtime_mode() -> int:
+    """Who may see into that folder: everybody's probes look for the node's agent there."""
+    return 0o755 if os.geteuid() == 0 else 0o700
+
+
 def node_name() -> str:
     """What this machine is called; PILOTLIGHT_NODE where its host name is a container's."""
     return os.environ.get("PILOTLIGHT_NODE") or os.uname().nodename

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilotlight.errors import AgentError
-from pilotlight.place import runtime_folder
+from pilotlight.place import runtime_folder, runtime_mode
 
 # sun_path of a unix socket, with its closing zero.
 _LONGEST_SOCKET_PATH_BYTES = 107
@@ -63,7 +63,7 @@ def prepare(place: Runtime) -> None:
         raise AgentError(
             f"{place.folder}: too long a path for a socket; set PILOTLIGHT_RUNTIME_DIR"
         )
-    mode = 0o755 if os.geteuid() == 0 else 0o700
+    mode = runtime_mode()
     try:
         place.folder.mkdir(mode=mode, parents=True, exist_ok=True)
         found = place.folder.lstat()

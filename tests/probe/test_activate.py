@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pilotlight.place import runtime_mode
+
 
 @pytest.fixture(autouse=True)
 def _nowhere(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +24,7 @@ def start_a_python() -> str:
 def test_the_reason_is_left_also_where_no_agent_ever_was(world: Path) -> None:
     start_a_python()
     assert "its folder is not there" in (world / "run" / "probe.log").read_text()
-    assert (world / "run").stat().st_mode & 0o777 == 0o700
+    assert (world / "run").stat().st_mode & 0o777 == runtime_mode()
 
 
 def test_no_link_is_followed_to_leave_a_reason(world: Path) -> None:

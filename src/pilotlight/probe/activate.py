@@ -196,12 +196,12 @@ def leave_reason(reason: str) -> None:
     import contextlib
     import time
 
-    from pilotlight.place import runtime_folder
+    from pilotlight.place import runtime_folder, runtime_mode
 
     folder = runtime_folder()
     try:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700)  # noqa: PTH102
+            os.mkdir(folder, runtime_mode())  # noqa: PTH102
         if os.lstat(folder).st_uid != os.geteuid():
             return
         # Whatever stands there: no link is followed, and a pipe without a reader is no wait.
