@@ -1,11 +1,13 @@
 """What a probe that cannot start leaves behind, and where it does not."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import RunPilotlight
 
 from pilotlight.place import runtime_mode
 
@@ -47,3 +49,18 @@ def test_no_reason_is_left_in_a_folder_of_another_user(world: Path) -> None:
     os.chown(world / "run", 65534, 65534)
     start_a_python()
     assert list((world / "run").iterdir()) == []
+
+
+def test_a_run_says_which_of_its_processes_was_not_recorded(
+    world: Path, pilotlight_cli: RunPilotlight
+) -> None:
+    done = pilotlight_cli("run", "--name", "mine", "--", sys.executable, "-c", "pass")
+    assert f"1 process not recorded, last {sys.executable}: the segment" in done.stderr
+    again = pilotlight_cli(
+        "run", "--json", "--name", "mine", "--", sys.executable, "-c", "pass", env=unhindered()
+    )
+    assert json.loads(again.stderr.splitlines()[-1])["not_started"] == []
+
+
+def unhindered() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k != "PILOTLIGHT_SEGMENT_DIR"}

@@ -15,6 +15,8 @@ from typing import Any
 from pilotlight.client import Client
 from pilotlight.errors import AgentError, PilotlightError, UsageError
 from pilotlight.launch import Ended, JobProcess, StartFailed, check_exists, split_command
+from pilotlight.printable import one_line
+from pilotlight.probe.reasons import left_by
 
 # How long the end of a job waits for its recording to be closed.
 _FINISH_TIMEOUT_S = 60.0
@@ -125,6 +127,7 @@ class _Voice:
     def __init__(self, quiet: bool, as_json: bool) -> None:
         self._quiet = quiet
         self._json = as_json
+        self.since_s = time.time()
 
     def say(self, line: str) -> None:
         if not self._quiet:
@@ -135,6 +138,10 @@ class _Voice:
         if self._json:
             print(json.dumps(summary), file=sys.stderr)
             return
+        if summary["not_started"]:
+            count = len(summary["not_started"])
+            last = one_line(summary["not_started"][-1].partition(", ")[2])
+            self.say(f"{count} process{'' if count == 1 else 'es'} not recorded, last {last}")
         processes = int(summary["processes_ever"])
         if processes == 0:
             self.say(
@@ -186,7 +193,7 @@ def _close_recording(
         except AgentError:
             # The agent was replaced meanwhile; the new one has taken the recording over.
             summary = _finish(Client(), job, ended)
-        voice.summary(output, summary)
+        voice.summary(output, {**summary, "not_started": left_by(job, voice.since_s)})
     except Exception as error:
         voice.say(f"the recording was not closed: {error}; it can be read up to here")
 

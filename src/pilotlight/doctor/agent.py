@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 from pilotlight.client import Client
@@ -11,6 +10,7 @@ from pilotlight.doctor.check import Check, limited, ok
 from pilotlight.errors import PilotlightError
 from pilotlight.place import runtime_folder
 from pilotlight.printable import one_line
+from pilotlight.probe.reasons import left, log_path, time_s
 
 _SHOWN = 3
 
@@ -48,25 +48,22 @@ def _captures(status: dict[str, Any]) -> list[Check]:
 
 def _reasons() -> list[Check]:
     """What probes that could not even start left behind."""
-    log = Path(runtime_folder()) / "probe.log"
-    try:
-        lines = log.read_text(errors="replace").splitlines()
-    except OSError:
-        return []
+    lines = left()
     if not lines:
         return []
     return [
         limited(
             "probes that did not start",
             f"{len(lines)}, last: {'; '.join(map(dated, lines[-_SHOWN:]))}",
-            f"remove {log} when solved",
+            f"remove {log_path()} when solved",
         )
     ]
 
 
 def dated(line: str) -> str:
     """A line of that log with its time as people write it."""
-    seconds, _, rest = line.partition(" ")
-    if not (seconds.isascii() and seconds.isdigit()) or len(seconds) > 10:
+    at_s = time_s(line)
+    if at_s == 0:
         return one_line(line)
-    return one_line(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(int(seconds)))} {rest}")
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
+    return one_line(f"{when} {line.partition(' ')[2]}")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pilotlight.probe.identity import Identity
 
 DEFAULT_RATE_HZ = 100
-_MOST_REASON_BYTES = 65536
 
 # Those that have an adapter.
 _FRAMEWORKS = ("torch", "jax", "vllm", "sglang")
@@ -192,32 +191,10 @@ def _read(path: str) -> str:
 
 
 def leave_reason(reason: str) -> None:
-    """For `pilotlight doctor`; bounded, and nothing if there is no place of our own for it."""
-    import contextlib
-    import time
+    """For `pilotlight doctor` and `run`."""
+    from pilotlight.probe.reasons import leave
 
-    from pilotlight.place import runtime_folder, runtime_mode
-
-    folder = runtime_folder()
-    try:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, runtime_mode())  # noqa: PTH102
-        if os.lstat(folder).st_uid != os.geteuid():
-            return
-        # Whatever stands there: no link is followed, and a pipe without a reader is no wait.
-        fd = os.open(
-            f"{folder}/probe.log",
-            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
-            0o600,
-        )
-        try:
-            if os.fstat(fd).st_size < _MOST_REASON_BYTES:
-                line = f"{time.time():.0f} pid {os.getpid()} {sys.executable}: {reason}\n"
-                os.write(fd, line.encode(errors="replace")[:1024])
-        finally:
-            os.close(fd)
-    except OSError:
-        return
+    leave(reason)
 
 
 if os.environ.get("PILOTLIGHT", "") not in ("", "0"):
