@@ -138,13 +138,23 @@ class Producer:
 
 
 def connect(path: Path, packet: bytes, descriptors: list[int]) -> socket.socket:
+    link = knock(path)
+    say(link, packet, descriptors)
+    return link
+
+
+def knock(path: Path) -> socket.socket:
+    """A line to the agent on which nothing was said yet."""
     link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     link.settimeout(10)
     link.connect(str(path))
+    return link
+
+
+def say(link: socket.socket, packet: bytes, descriptors: list[int]) -> None:
     rights = array.array("i", descriptors)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if descriptors else []
     link.sendmsg([packet], ancillary)
-    return link
 
 
 def answer(link: socket.socket) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from producer import Producer
+from producer import Producer, knock, say
 from running import RunningAgent, until
 
 from pilotlight.client import Client
@@ -236,6 +236,35 @@ def test_finish_waits_for_the_processes_and_closes_the_recording(agent: RunningA
     assert (recording.state, recording.manifest.exit_code) == ("finished", 3)
     assert recording.manifest.command == ("python", "x.py")
     assert recording.detail("counters").rows == 10
+
+
+def test_finish_waits_for_a_process_that_has_connected_and_not_said_hello(
+    agent: RunningAgent,
+) -> None:
+    with agent.client() as client:
+        client.ask("record", job="job", folder=None, command=[])
+        child = os.fork()
+        if child == 0:
+            producer = Producer()
+            producer.counter(1)
+            link = knock(agent.place.probe_socket)
+            time.sleep(2.5)
+            say(link, producer.hello(), [producer.fd])
+            os._exit(0)
+        time.sleep(0.5)
+        summary = client.ask("finish", job="job", exit_code=0, timeout_s=20)
+        os.waitpid(child, 0)
+    assert summary["processes_ever"] == 1
+    assert agent.recording().detail("counters").rows == 1
+
+
+def test_finish_answers_although_somebody_connects_and_never_says_hello(
+    agent: RunningAgent,
+) -> None:
+    with agent.client() as client, knock(agent.place.probe_socket):
+        client.ask("record", job="job", folder=None, command=[])
+        summary = client.ask("finish", job="job", exit_code=0, timeout_s=20)
+    assert summary["processes_ever"] == 0
 
 
 def test_finish_answers_although_a_process_lives_on(agent: RunningAgent) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
+import select
 import selectors
 import socket
 import time
@@ -67,9 +68,9 @@ class Probes:
         return len(self._processes)
 
     @property
-    def strangers(self) -> int:
-        """How many have connected and not said hello yet."""
-        return len(self._strangers)
+    def somebody_comes(self) -> bool:
+        """Whether anybody has connected whose hello was not heard yet."""
+        return bool(self._strangers) or bool(select.select([self._listener], [], [], 0)[0])
 
     def next_poll_ns(self) -> int | None:
         return self._polls[0][0] if self._polls else None

@@ -272,7 +272,7 @@ class Service:
 
     def _tick_job(self, job: Job, facts: AgentFacts, now_ns: int) -> None:
         end_missing(job, now_ns)
-        if has_ended(job, now_ns):
+        if has_ended(job, now_ns, self.probes.somebody_comes):
             self._close(job, facts)
         else:
             self.jobs.write_manifest(job, facts)
@@ -309,7 +309,7 @@ class Service:
     def _close_finished(self, now_ns: int) -> None:
         """Jobs that somebody waits for do not wait for the next tick."""
         for job in [job for job in self.jobs.open.values() if job.finish is not None]:
-            if not self.probes.strangers and has_ended(job, now_ns):
+            if has_ended(job, now_ns, self.probes.somebody_comes):
                 self._close(job, self.facts())
 
     def _close(self, job: Job, facts: AgentFacts) -> None:
