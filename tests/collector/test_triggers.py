@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def captured(client: TestClient, job: str, reason: str) -> dict[str, Any]:
 def test_each_fault_brings_a_capture_of_its_rank_and_of_healthy_ones(tmp_path: Path) -> None:
     now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
     collector = Collector(parse_place(str(tmp_path / "store")), CONFIG)
-    with TestClient(make_app(collector)) as client:
+    with closing(collector), TestClient(make_app(collector)) as client:
         for kind, since_ns, factor, reason in (
             ("xid", 5 * SECOND, 1.0, "xid"),
             ("hang", 50 * SECOND, 1.0, "hang"),
@@ -67,7 +68,6 @@ def test_each_fault_brings_a_capture_of_its_rank_and_of_healthy_ones(tmp_path: P
             assert len(capture["ranks"]) >= 3, kind
             # One step that is long is long for all: everybody waits for the slowest.
             assert 5 in capture["ranks"] or reason == "slow step", kind
-    collector.close()
 
 
 def test_a_run_that_is_slower_than_the_one_before_it_is_captured(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_run_that_is_slower_than_the_one_before_it_is_captured(tmp_path: Path)
         assert before.writer.flush(60)
     before.close()
     after = Collector(place, CONFIG)
-    with TestClient(make_app(after)) as client:
+    with closing(after), TestClient(make_app(after)) as client:
         new = FleetJob("new", 1, 4, step_ns=2 * STEP_NS)
         play(client, new, now_ns - WINDOW_NS, 1)
         told_ns = time.time_ns()
@@ -97,7 +97,6 @@ def test_a_run_that_is_slower_than_the_one_before_it_is_captured(tmp_path: Path)
             ],
             60,
         )
-    after.close()
 
 
 def test_captures_are_limited_by_job_by_node_at_once_and_in_bytes(tmp_path: Path) -> None:

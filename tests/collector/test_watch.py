@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -55,9 +56,8 @@ def started(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[tuple[Collector, TestClient]]:
     collector = Collector(parse_place(str(tmp_path / "store")), CONFIG)
-    with TestClient(make_app(collector)) as client:
+    with closing(collector), TestClient(make_app(collector)) as client:
         yield collector, client
-    collector.close()
 
 
 def play(
@@ -257,11 +257,10 @@ def test_findings_are_announced_once_in_each_shape(webhook: str, tmp_path: Path)
     )
     config = Config(alerts=alerts, watch=Watch(every_s=0.3))
     collector = Collector(parse_place(str(tmp_path / "store")), config)
-    with TestClient(make_app(collector)) as client:
+    with closing(collector), TestClient(make_app(collector)) as client:
         play(client, "throttle")
         until(lambda: len(_of_rank_5()) >= 3 and seen.exists() and '"throttle"' in seen.read_text())
         time.sleep(1)
-    collector.close()
     # A look at half of the steps may have found something else besides.
     told = _of_rank_5()
     assert sorted(path for path, _ in told) == ["/api/v2/alerts", "/hook", "/slack"]
@@ -276,11 +275,9 @@ def test_findings_are_announced_once_in_each_shape(webhook: str, tmp_path: Path)
 
 def test_open_findings_survive_a_restart_of_the_collector(tmp_path: Path) -> None:
     place = parse_place(str(tmp_path / "store"))
-    collector = Collector(place, CONFIG)
-    with TestClient(make_app(collector)) as client:
+    with closing(Collector(place, CONFIG)) as collector, TestClient(make_app(collector)) as client:
         play(client, "throttle")
         until(lambda: findings(client))
-    collector.close()
     # On a busy machine there may be more than the one: that nodes have become silent.
     before = {one.id for one in collector.watcher.open_findings()}
     again = Collector(place, CONFIG)
@@ -293,20 +290,16 @@ def test_a_capture_that_a_stopped_collector_waited_for_is_given_up_by_the_next(
     tmp_path: Path,
 ) -> None:
     place = parse_place(str(tmp_path / "store"))
-    collector = Collector(place, CONFIG)
-    with TestClient(make_app(collector)) as client:
+    with closing(Collector(place, CONFIG)) as collector, TestClient(make_app(collector)) as client:
         agents = play(client, "", windows=3)
-        until(lambda: collector.watcher.jobs())
+        until(lambda: len(collector.watcher.agents()) == len(agents))
         asked = client.post("/v1/captures", json={"job": "job"}).json()["data"]["id"]
         client.put(f"/v1/detail?capture={asked}&agent={agents[0].name}", content=b"archive")
         (before,) = client.get("/v1/captures").json()["data"]
         assert before["state"] == "requested"
-    collector.close()
-    again = Collector(place, CONFIG)
-    with TestClient(make_app(again)) as client:
+    with closing(Collector(place, CONFIG)) as again, TestClient(make_app(again)) as client:
         (after,) = client.get("/v1/captures").json()["data"]
         assert (after["state"], after["files"]) == ("partial", 1)
         assert "stopped before" in after["problem"]
         late = client.put(f"/v1/detail?capture={asked}&agent={agents[1].name}", content=b"x")
         assert late.status_code == 404
-    again.close()
