@@ -76,7 +76,8 @@ def test_a_recorded_job_is_found_in_the_collector(collector: str, tmp_path: Path
     assert subprocess.run(words, timeout=60).returncode == 0
     (job,) = until(lambda: [one for one in ask("jobs") if one["state"] == "finished"])
     assert (job["job"], job["cluster"], job["ranks"]) == ("nightly", "lab", 1)
-    (rank,) = ask("ranks", "nightly")
+    # Who the rows are of is stored before the rows.
+    (rank,) = until(lambda: [one for one in ask("ranks", "nightly") if one["steps"]])
     steps = ask("steps", "nightly", "--limit", "5000")
     # The step that was under way at the end has no end.
     assert sorted(row["step"] for row in steps) == list(range(rank["step"] + 1))
