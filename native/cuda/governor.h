@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "cuda/step_comparison.h"
+
 namespace pilotlight::cupti {
 
 struct GovernorSettings {
@@ -23,8 +25,6 @@ struct GovernorSettings {
 // On: with device records. Plain: with launch callbacks only. Quiet: with nothing. A cycle is
 // on, plain and, where launches are too many to be heard all the time, quiet.
 enum class WindowKind { kOn, kPlain, kQuiet };
-
-constexpr uint32_t kMaxSteps = 512;  // looked at in a window
 
 // What one window saw.
 struct WindowFacts {
@@ -47,12 +47,6 @@ struct Plan {
   int64_t quiet_ns;  // 0: launches are heard all the time
 };
 
-// By how much steps are longer with device records, with its 95 % interval.
-struct Overhead {
-  uint32_t pairs;  // of windows compared; fewer than 3: nothing is known yet
-  double ratio, low, high;
-};
-
 class Governor {
  public:
   explicit Governor(const GovernorSettings& settings) noexcept;
@@ -60,40 +54,29 @@ class Governor {
   // At the end of each window, in the order on, plain, quiet, on...
   void observe(const WindowFacts& window) noexcept;
   const Plan& plan() const noexcept { return plan_; }
-  const Overhead& overhead() const noexcept { return overhead_; }
+  const Overhead& overhead() const noexcept { return steps_.overhead(); }
   // Of the launching threads' time: launch callbacks while they are on.
   double launch_ratio() const noexcept { return launch_ratio_; }
   // What all of it costs under the present plan, by the governor's own reckoning.
   double spent_ratio() const noexcept;
 
  private:
-  static constexpr uint32_t kKept = 64;
-  // When the steps of a window began, the last kMaxSteps of them.
-  struct Steps {
-    double window_ns;
-    uint32_t count;
-    double edges_ns[kMaxSteps + 1];
-  };
-  static void keep(const WindowFacts& window, Steps* steps) noexcept;
-  static double typical_in(const Steps& steps, double width_ns) noexcept;
-  void compare_windows() noexcept;
+  static void keep(const WindowFacts& window, WindowSteps* steps) noexcept;
   void end_cycle(const WindowFacts& off) noexcept;
-  void compare(double on_ns, double off_ns, double shared) noexcept;
-  void estimate() noexcept;
   void learn_steps() noexcept;
   void decide() noexcept;
+  double known_ratio() const noexcept;
   double record_ratio() const noexcept;
+  bool always_hears() const noexcept;
+  double duty_at(double records) const noexcept;
+  double least_unsure(double on_ns) const noexcept;
 
   GovernorSettings settings_;
   Plan plan_;
-  Overhead overhead_ = {};
-  double ratios_[kKept] = {};  // their logarithms: as far below as above
-  double shared_[kKept] =
-      {};  // of each ratio's variance, with its neighbour: the off window's part
-  uint32_t compared_ = 0;
-  Steps off_before_ = {};  // of the last off window
-  Steps on_ = {};          // of the on window since
-  Steps off_ = {};
+  StepComparison steps_;
+  WindowSteps off_before_ = {};  // of the last off window
+  WindowSteps on_ = {};          // of the on window since
+  WindowSteps off_ = {};
   double step_ns_ = 0;      // mean
   bool is_skewed_ = false;  // some steps are much longer than most
   double launch_ratio_ = 0;
@@ -108,8 +91,5 @@ class Governor {
   bool has_rate_ = false;
   bool overrun_ = false;
 };
-
-// The mean of the middle half: a pause of the machine is neither group's fault. Sorts in place.
-double typical(double* values, uint32_t count) noexcept;
 
 }  // namespace pilotlight::cupti

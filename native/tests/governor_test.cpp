@@ -231,6 +231,52 @@ void steps_of_several_lengths_do_not_look_like_a_cost() {
   }
 }
 
+// Other programs delay steps, never hasten them. Windows of records are wide where they cost little
+// and narrow where they cost much, so what is typical of a window must not depend on its width.
+void delays_do_not_look_like_a_cost_or_a_gain() {
+  for (double cost : {0.0, 0.02, 0.1}) {
+    double error = 0;
+    for (unsigned seed = 1; seed <= 200; seed++) {
+      auto delayed = [](uint64_t, std::mt19937* random) {
+        double delay = std::exponential_distribution<double>(1)(*random);
+        return 1e7 * (1 + 0.02 * delay * delay);
+      };
+      error += (live(delayed, false, cost, seed).ratio - cost) / 200;
+    }
+    printf("delays, cost %.3f: off by %.5f on average\n", cost, error);
+    CHECK(fabs(error) < 0.0004);
+  }
+}
+
+void after_a_noisy_start_the_cost_is_known_soon() {
+  auto rhythm = [](uint64_t number, std::mt19937* random) {
+    std::uniform_real_distribution<double> any(0, 1);
+    bool is_slow = number < 500 && any(*random) < 0.4;
+    return 1e7 * (1 + 0.005 * any(*random) + (is_slow ? 5 * any(*random) : 0));
+  };
+  int wide = 0;
+  for (unsigned seed = 1; seed <= 200; seed++) {
+    Overhead found = live(rhythm, false, 0.005, seed);
+    wide += found.high - found.low > 0.01 ? 1 : 0;
+  }
+  printf("after a noisy start: over a point wide in %d of 200\n", wide);
+  CHECK(wide <= 10);
+}
+
+void the_ceiling_holds_where_steps_tell_little() {
+  for (double cost : {0.05, 0.2}) {
+    double spent = 0;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+      Governor governor({});
+      World world = {2000, 60, 0, cost, 0.5};
+      world.random.seed(seed);
+      spent += run(&governor, &world, 100) / 20;
+    }
+    printf("noise beyond a cost of %.2f: spent %.4f\n", cost, spent);
+    CHECK(spent <= 0.01);
+  }
+}
+
 // What a busy machine does to the few launches of a short window: one was preempted.
 void a_few_slow_launches_do_not_stop_collection() {
   Governor governor({});
@@ -269,6 +315,9 @@ int main() {
   the_ceiling_holds_where_turning_records_on_and_off_takes_long();
   the_interval_has_the_truth_in_it();
   steps_of_several_lengths_do_not_look_like_a_cost();
+  delays_do_not_look_like_a_cost_or_a_gain();
+  after_a_noisy_start_the_cost_is_known_soon();
+  the_ceiling_holds_where_steps_tell_little();
   a_few_slow_launches_do_not_stop_collection();
   a_loss_halves_what_is_collected();
   printf("all hold\n");
