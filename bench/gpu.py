@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -57,24 +58,30 @@ print(json.dumps(deep(17)))
 """
 
 # Steps of one length; with device records their kernels are longer by what the simulator was told.
-# Prints the share of kernels in a step without records, so that the truth is known: most steps are
-# such, and the shorter ones. Long ones, so that what recording itself costs is small beside it.
+# Long ones, so that what recording itself costs is small beside it. Where the simulator is told to
+# rest every other ten, it makes no records of those and does not slow them down: what recording
+# costs a step is then known by the program's own clock, without any window of the governor's.
+# Prints the lengths of the steps, those with a rest and those without.
 _STEPS = """
-import sys, time
+import ctypes, json, os, sys, time
 sys.path.insert(0, {sim!r})
 from play import Gpu
 import pilotlight
 gpu = Gpu()
+rest = ctypes.CDLL(os.environ["PILOTLIGHT_CUPTI"]).gpu_sim_rest
+lengths = [[], []]
 end = time.monotonic() + {seconds}
-begun = []
 while time.monotonic() < end:
-    begun.append(time.monotonic_ns())
-    pilotlight.step(len(begun))
-    for _ in range(4):
-        gpu.kernel("gemm", {kernel_ns})
-    gpu.sync()
-lengths = sorted(b - a for a, b in zip(begun, begun[1:]))
-print(4 * {kernel_ns} / lengths[len(lengths) // 4])
+    for resting in ((0, 1) if {rests} else (0,)):
+        rest(resting)
+        for number in range(10):
+            begun = time.monotonic_ns()
+            pilotlight.step(number)
+            for _ in range(4):
+                gpu.kernel("gemm", {kernel_ns})
+            gpu.sync()
+            lengths[resting].append(time.monotonic_ns() - begun)
+print(json.dumps(lengths))
 """
 
 
@@ -228,17 +235,24 @@ def storms(work: Path, rates: Sequence[int], seconds: float) -> list[Bar]:
 
 
 def known_costs(work: Path, costs: Sequence[float], runs: int) -> list[Bar]:
-    """How often the interval that the report shows has the truth in it."""
+    """How often the interval that the report shows has the truth in it: what the simulator adds and
+    what recording itself costs, as jobs without the governor find it in between."""
     bars = []
     for cost in costs:
+        jobs = [False] * runs + [True] * max(runs // 4, 3)
+        random.Random(1).shuffle(jobs)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = list(pool.map(partial(shown_interval, work, cost), range(runs)))
-        told = [interval for interval in found if interval is not None]
-        share = sum(interval.low <= interval.truth <= interval.high for interval in told) / runs
+            found = list(pool.map(partial(known_cost, work, cost), range(len(jobs)), jobs))
+        truths = [one for one in found if isinstance(one, float)]
+        truth = statistics.mean(truths)
+        told = [one for one in found if isinstance(one, Interval)]
+        share = sum(interval.low <= truth <= interval.high for interval in told) / runs
         width = statistics.median(interval.high - interval.low for interval in told)
+        off = statistics.mean((interval.low + interval.high) / 2 for interval in told) - truth
         print(
-            f"known cost {cost:.1%}: inside in {share:.0%} of {runs}, "
-            f"the interval typically {width:.2%} wide",
+            f"known cost {cost:.1%}: inside in {share:.0%} of {runs}, the interval typically "
+            f"{width:.3%} wide and {off:+.3%} off; the truth {truth:.3%} "
+            f"± {2 * statistics.stdev(truths) / len(truths) ** 0.5:.3%} by {len(truths)} jobs",
             flush=True,
         )
         bars.append(
@@ -251,23 +265,33 @@ def known_costs(work: Path, costs: Sequence[float], runs: int) -> list[Bar]:
 class Interval:
     low: float
     high: float
-    truth: float
 
 
-def shown_interval(work: Path, cost: float, number: int) -> Interval | None:
-    """Of one run; None if its report shows none."""
+def known_cost(work: Path, cost: float, number: int, rests: bool) -> Interval | float | None:
+    """Of one run: as its report shows it, None if it shows none; with rests: by its own clock."""
+    program = _STEPS.format(sim=str(SIM), seconds=12, kernel_ns=2_500_000, rests=rests)
     out, folder = run_job(
         work,
         f"cost-{cost}-{number}",
-        [sys.executable, "-c", _STEPS.format(sim=str(SIM), seconds=12, kernel_ns=2_500_000)],
+        [sys.executable, "-c", program],
+        PILOTLIGHT_GPU="all" if rests else "auto",
         PILOTLIGHT_SIM_STRETCH=str(cost),
         PILOTLIGHT_GPU_PERIOD="0.3",
         PILOTLIGHT_RATE="0",
     )
+    if rests:
+        recorded, resting = (middle_mean(lengths) for lengths in json.loads(out))
+        return recorded / resting - 1
     found = gpu_report(folder)["processes"][0]
     if found["overhead_ratio"] is None:
         return None
-    return Interval(found["overhead_low"], found["overhead_high"], cost * float(out))
+    return Interval(found["overhead_low"], found["overhead_high"])
+
+
+def middle_mean(values: Sequence[float]) -> float:
+    """Of the middle half: a pause of the machine is nobody's cost."""
+    quarter = len(values) // 4
+    return statistics.mean(sorted(values)[quarter : len(values) - quarter])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ std::atomic<uint8_t> api_on[3][kMaxId];  // records of single calls
 std::atomic<uint32_t> sub_busy{0};
 std::atomic<uint64_t> works{0};
 std::atomic<bool> is_muted{false};
+std::atomic<bool> is_resting{false};
 
 void do_nothing(void*, uint32_t, uint32_t, const void*) {}
 
@@ -135,6 +136,7 @@ void tell_call(const Call& call) {
 }
 
 void on_work(const Work* given) {
+  if (is_resting.load(std::memory_order_relaxed)) return;
   uint32_t kind = kind_of(*given);
   bool is_call = given->kind == gpu_sim::kCall;
   if (!is_call && kinds_on[kind].load(std::memory_order_relaxed) == 0) return;
@@ -213,7 +215,7 @@ void on_resource(uint32_t id, void* context) {
 bool in_callback() { return inside() != kNowhere; }
 double stretch() {
   // With hardware events kernels are not instrumented.
-  return kernel_records_on() && !hardware_events ? stretch_ratio() : 0;
+  return kernel_records_on() && !hardware_events && !is_resting ? stretch_ratio() : 0;
 }
 bool traces_nodes() {
   bool whole = is_shared() ? whole_graphs.load() : kinds_on[abi::kGraphTrace].load() != 0;
@@ -381,6 +383,9 @@ abi::Result cuptiFinalize() {
 
 // For bench/gpu.py: while it is on, calls go to an empty function instead of the subscriber's.
 void gpu_sim_mute(int on) { is_muted = on != 0; }
+
+// For bench/gpu.py: while it is on, work is done as if nobody had asked for records of it.
+void gpu_sim_rest(int on) { is_resting = on != 0; }
 
 int gpu_sim_is_per_thread() { return is_per_thread ? 1 : 0; }
 
