@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from pilotlight.recording.columns import Columns
 from pilotlight.recording.gpu_windows import GpuWindows, Weights, weights
@@ -59,6 +60,39 @@ def test_the_truth_is_inside_in_about_95_of_100_runs() -> None:
         inside += abs(total - lengths.sum()) <= half
     # Binomial: 279 or more of 300 with a probability of 97 % if the interval is one of 95 %.
     assert inside / 300 >= 0.9
+
+
+def _uneven_windows(random: np.random.Generator, cycles: int, on_ratio: float) -> GpuWindows:
+    """As the provider makes them: their lengths are spread by a quarter either way."""
+    means = np.tile([on_ratio, 1 - on_ratio], cycles) * _CYCLE_NS
+    ends = np.cumsum(means * random.uniform(0.75, 1.25, 2 * cycles)).astype(np.int64)
+    return GpuWindows(0, np.append(0, ends[:-1]), np.tile([1, -1], cycles), int(ends[-1]))
+
+
+@pytest.mark.parametrize("on_ratio", [0.1, 0.5, 0.9])
+def test_work_with_a_rhythm_is_cut_by_the_edges_of_windows_however_much_is_seen(
+    on_ratio: float,
+) -> None:
+    random, inside = np.random.default_rng(7), 0
+    for _ in range(200):
+        windows = _uneven_windows(random, 30, on_ratio)
+        starts = np.arange(int(random.integers(0, 40_000)), windows.end_ns, 40_000)
+        lengths = np.full(starts.size, 20_000)
+        seen = windows.has_records(starts)
+        total, half = _half(_columns(starts[seen], lengths[seen]), windows)
+        inside += abs(total - lengths.sum()) <= half
+    assert inside / 200 >= 0.9
+
+
+def test_what_changes_slowly_is_known_well() -> None:
+    random = np.random.default_rng(7)
+    windows = _uneven_windows(random, 40, 0.25)
+    starts = np.sort(random.integers(0, windows.end_ns, 20_000))
+    # Ten times as long at the end as at the beginning.
+    lengths = (200 * (1 + 9 * starts / windows.end_ns)).astype(np.int64)
+    seen = windows.has_records(starts)
+    total, half = _half(_columns(starts[seen], lengths[seen]), windows)
+    assert abs(total - lengths.sum()) <= half < 0.08 * total
 
 
 def test_of_two_windows_nothing_is_known() -> None:

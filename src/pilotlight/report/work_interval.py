@@ -1,8 +1,8 @@
 """How sure totals are of work that was seen in some windows only.
 
 The windows that show a sort of work are a sample of the time, or of the launches where these are
-known. What a total is off by follows from how much the windows differ (a ratio estimate over
-clusters, with the correction for the share that was seen).
+known. What a total is off by follows from how much each window differs from the next one (a ratio
+estimate over a systematic sample): what changes slowly is seen in every window alike.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def half_widths(
     estimated = variance > 0
     unknown = fewest < LEAST_WINDOWS
     half: Array = np.zeros(groups)
-    half[estimated] = np.sqrt(variance[estimated]) * _quantiles(fewest[estimated] - 1)
+    # Differences of neighbours tell two thirds as much as as many that were free.
+    half[estimated] = np.sqrt(variance[estimated]) * _quantiles((fewest[estimated] - 1) * 2 // 3)
     half[unknown] = np.nan
     return half
 
@@ -74,27 +75,50 @@ def _add(
     fewest[groups] = np.minimum(fewest[groups], count)
     if count < LEAST_WINDOWS:
         return
-    place = windows.place(activities["start_ns"][rows])
-    size = windows.start_ns.size
+    # What began after the end of its window still belongs to it.
+    window = np.maximum(np.cumsum(shown) - 1, 0)[windows.place(activities["start_ns"][rows])]
     if weight.is_counted[rows[0]]:
-        measure = np.bincount(place, minlength=size).astype(np.float64)
+        measure = np.bincount(window, minlength=count).astype(np.float64)
     else:
-        measure = np.where(shown, windows.lengths_ns, 0).astype(np.float64)
+        measure = windows.lengths_ns[shown].astype(np.float64)
     whole = float(measure.sum())
     if whole <= 0:
         return
     # The time of each group in each window that has any of it.
-    keys, inverse = np.unique(position[rows] * size + place, return_inverse=True)
+    keys, inverse = np.unique(position[rows] * count + window, return_inverse=True)
     spent = np.bincount(inverse, activities["duration_ns"][rows].astype(np.float64))
-    group, window = keys // size, keys % size
-    total = np.bincount(group, spent, variance.size)
-    rate = total / whole
-    squares = np.bincount(
-        group, spent**2 - 2 * rate[group] * spent * measure[window], variance.size
-    )
-    squares[groups] += rate[groups] ** 2 * float((measure**2).sum())
-    seen_share = 1 / factor
-    variance += np.maximum(squares, 0) * factor**2 * (1 - seen_share) * count / (count - 1)
+    rate = np.bincount(keys // count, spent, variance.size) / whole
+    squares = _squares_of_steps(keys, spent, measure, rate, groups)
+    # The edges of windows cut the work wherever they fall: if they alone make windows differ, it is
+    # no help that most of the time was seen, as long as there are as many edges.
+    unseen = max(1 - 1 / factor, min(1.0, _gaps(shown) / count))
+    variance += squares / 2 * count / (count - 1) * factor**2 * unseen
+
+
+def _squares_of_steps(
+    keys: Array, spent: Array, measure: Array, rate: Array, groups: Array
+) -> Array:
+    """Of each group, the sum of the squares of what its rest grows by from window to window.
+
+    The rest is the time that it `spent` there, less its usual `rate`. `keys`: group and window.
+    """
+    count, size = measure.size, rate.size
+    group, window = keys // count, keys % count
+    before, after = np.append(0.0, measure[:-1]), np.append(measure[1:], 0.0)
+    inner = 2.0 - (window == 0) - (window == count - 1)
+    ones = spent**2 * inner
+    mixed = spent * (measure[window] * inner - before[window] - after[window])
+    beside = np.flatnonzero((np.diff(keys) == 1) & (window[:-1] < count - 1))
+    products = np.bincount(group[beside], spent[beside] * spent[beside + 1], size)
+    result = np.bincount(group, ones - 2 * rate[group] * mixed, size) - 2 * products
+    result[groups] += rate[groups] ** 2 * float((np.diff(measure) ** 2).sum())
+    found: Array = np.maximum(result, 0)
+    return found
+
+
+def _gaps(shown: Array) -> int:
+    """How many stretches between what is shown, and after it, are not."""
+    return int((shown[:-1] & ~shown[1:]).sum())
 
 
 def _quantiles(freedom: Array) -> Array:
