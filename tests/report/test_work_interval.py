@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pilotlight.recording.columns import Columns
-from pilotlight.recording.gpu_windows import GpuWindows, Weights, weights
+from pilotlight.recording.gpu_weights import Weights, weights
+from pilotlight.recording.gpu_windows import GpuWindows
 from pilotlight.recording.schema import ActivityKind
 from pilotlight.report.work_interval import half_widths
 

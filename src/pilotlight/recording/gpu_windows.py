@@ -1,4 +1,4 @@
-"""When the GPU provider collected what (docs/gpu.md), and what a record therefore stands for."""
+"""When the GPU provider collected what (docs/gpu.md)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ WINDOW_MARK = "gpu/window"
 YIELD_MARK = "gpu/yielded"
 MISSING_MARK = "gpu/missing: "
 _ENDED, _LAUNCHES, _RECORDS, _NODES = -2, 0, 1, 2
-# From here on the launches that were heard count the work better than the clock does.
-_KNOWN_RATIO = 0.5
-_LEAST_WINDOWS = 4
-# A jump in the numbers of calls this much above the usual one is more than calls without a record.
-_LOST_AT_ONCE = 50
 
 
 # Each launch of these makes at least one record.
@@ -164,124 +159,3 @@ def _end_ns(recording: Recording, process: int) -> int:
         mine = rows[column][rows["process"] == process]
         latest = max(latest, int(mine.max()) if mine.size else 0)
     return latest
-
-
-@dataclass(frozen=True)
-class Kept:
-    """How many device records a process wrote, and how many it knows it lost."""
-
-    kept: int
-    lost: int
-
-    @property
-    def factor(self) -> float:
-        """For how many each stands because others were lost, which are taken to be alike."""
-        return (self.kept + self.lost) / self.kept if self.kept > 0 else 1.0
-
-
-NONE_LOST = Kept(0, 0)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Of each activity. `is_counted`: by the number of launches, which is known, not by time."""
-
-    values: Array
-    is_counted: Array
-
-
-def timed_as(activities: Columns) -> dict[Timed, Array]:
-    """Which of these are of each sort."""
-    is_graph: Array = activities["kind"] == ActivityKind.GRAPH
-    is_node: Array = (activities["detail"] != 0) & ~is_graph
-    return {Timed.GRAPHS: is_graph, Timed.NODES: is_node, Timed.OTHERS: ~is_graph & ~is_node}
-
-
-def weights(
-    windows: GpuWindows, activities: Columns, launches: Columns, records: Kept = NONE_LOST
-) -> Weights:
-    """For how many of its kind each activity stands, so that sums are unbiased; 1: for itself.
-
-    Graphs are timed as a whole in all windows but those that show their nodes; nodes in those
-    alone; everything else whenever device records are on. Where most launches were heard, their
-    number counts instead of the share of time; what was lost is then among what is missing already.
-    Of graphs, it does where launches were heard for longer than graphs were timed.
-    """
-    watched = windows.watched_ns
-    sorts = timed_as(activities)
-    is_graph, is_node = sorts[Timed.GRAPHS], sorts[Timed.NODES]
-    is_counted = np.zeros(activities.rows, bool)
-    by_time = _ratio(watched, windows.records_ns) * records.factor
-    result: Array = np.full(activities.rows, by_time)
-    if windows.launches_ns >= _KNOWN_RATIO * watched and launches.rows:
-        for kind in np.unique(activities["kind"]).tolist():
-            mine = (activities["kind"] == kind) & ~is_node
-            heard = int((launches["kind"] == kind).sum())
-            launched = heard * _ratio(watched, windows.launches_ns)
-            if heard and mine.any():
-                result[mine] = max(1.0, launched / _calls_of(activities.where(mine)))
-                is_counted[mine] = True
-    else:
-        result[:] = _by_calls(windows, activities, records.lost, by_time)
-    is_counted[is_graph] = False
-    result[is_graph] = _ratio(watched, watched - windows.nodes_ns) * records.factor
-    result[is_node] = _ratio(watched, windows.nodes_ns) * records.factor
-    launched_ns = launches.where(launches["kind"] == ActivityKind.GRAPH)["start_ns"]
-    if launched_ns.size and windows.launches_ns >= watched - windows.nodes_ns:
-        launched = launched_ns.size * _ratio(watched, windows.launches_ns)
-        result[is_graph] = max(1.0, launched / max(int(is_graph.sum()), 1))
-        is_counted[is_graph] = True
-        with_nodes = int(windows.has_nodes(launched_ns).sum())
-        if with_nodes:
-            result[is_node] = launched / with_nodes * records.factor
-            is_counted[is_node] = True
-    return Weights(result, is_counted)
-
-
-def _calls_of(activities: Columns) -> int:
-    """By how many calls these were launched: one may start several copies."""
-    numbers = activities["correlation"]
-    known = numbers[numbers != 0]
-    return int(np.unique(known).size) + int(numbers.size - known.size)
-
-
-def _by_calls(windows: GpuWindows, activities: Columns, lost: int, by_time: float) -> float:
-    """The weight of a record by the numbers of API calls, which go on where nobody listens.
-
-    A busy program does more calls between the windows than in them, for there it is not slowed
-    down. Where the numbers do not go on (that of a real CUPTI is not confirmed), time counts.
-    """
-    numbers = activities["correlation"].astype(np.int64)
-    order = np.argsort(numbers, kind="stable")
-    order = order[numbers[order] > 0]
-    off_windows = windows.on_intervals()[0].size - 1
-    if off_windows < _LEAST_WINDOWS - 1 or order.size < 2:
-        return by_time
-    numbers, starts_ns = numbers[order], activities["start_ns"][order]
-    calls = int(numbers[-1] - numbers[0])
-    spans_ns = int(starts_ns[-1] - starts_ns[0])
-    # The calls of an off window are a jump in the numbers. Times do not tell as well which record
-    # belongs to which window: the mark of one may be written long after it began.
-    jumps = np.sort(np.maximum(np.diff(numbers) - 1, 0))
-    between = jumps[-off_windows:].sum() + _lost_in_windows(jumps[:-off_windows], lost)
-    inside = calls + 1 - int(between)
-    if spans_ns <= 0 or calls <= 0 or inside <= 0:
-        return by_time
-    weight = calls / spans_ns * windows.watched_ns / inside
-    return weight if by_time * 0.25 <= weight <= by_time * 20 else by_time
-
-
-def _lost_in_windows(jumps: Array, lost: int) -> int:
-    """Of the sorted jumps within windows, those that are lost records: whole buffers of them.
-
-    What was lost at the end of a window is part of the jump to the next one.
-    """
-    if not jumps.size or lost <= 0:
-        return 0
-    usual = max(float(jumps[jumps.size // 2]), 1.0)
-    large = jumps[jumps > _LOST_AT_ONCE * usual]
-    return min(int(large.sum()), lost)
-
-
-def _ratio(whole: int, part: int) -> float:
-    return whole / part if part > 0 else 1.0

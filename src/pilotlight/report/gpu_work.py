@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
+from pilotlight.recording.gpu_weights import Kept, Weights, weights
 from pilotlight.recording.gpu_windows import (
     MISSING_MARK,
     GpuWindows,
-    Kept,
-    Weights,
     gpu_windows,
     taken_along,
-    weights,
     yielded_ns,
 )
 from pilotlight.recording.recording import Recording

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
-from pilotlight.recording.gpu_windows import GpuWindows, Timed, Weights, timed_as
+from pilotlight.recording.gpu_weights import Weights, timed_as
+from pilotlight.recording.gpu_windows import GpuWindows, Timed
 
 # Fewer windows say nothing of how much they differ.
 LEAST_WINDOWS = 3
@@ -65,8 +66,9 @@ def _add(
     rows: Array,
     position: Array,
 ) -> None:
-    """What these rows, which all have one weight, add to the variance of their groups."""
-    factor = float(weight.values[rows[0]])
+    """What these rows, all weighted in one way, add to the variance of their groups."""
+    values = weight.values[rows]
+    factor = float(values.mean())
     if factor <= 1.0 + 1e-9:
         return
     shown = windows.timed(sort)
@@ -78,21 +80,21 @@ def _add(
     # What began after the end of its window still belongs to it.
     window = np.maximum(np.cumsum(shown) - 1, 0)[windows.place(activities["start_ns"][rows])]
     if weight.is_counted[rows[0]]:
-        measure = np.bincount(window, minlength=count).astype(np.float64)
+        measure: Array = np.bincount(window, values, count)
     else:
-        measure = windows.lengths_ns[shown].astype(np.float64)
+        measure = windows.lengths_ns[shown] * factor
     whole = float(measure.sum())
     if whole <= 0:
         return
-    # The time of each group in each window that has any of it.
+    # The time that each window stands for, of each group that it has any of.
     keys, inverse = np.unique(position[rows] * count + window, return_inverse=True)
-    spent = np.bincount(inverse, activities["duration_ns"][rows].astype(np.float64))
+    spent = np.bincount(inverse, activities["duration_ns"][rows] * values)
     rate = np.bincount(keys // count, spent, variance.size) / whole
     squares = _squares_of_steps(keys, spent, measure, rate, groups)
     # The edges of windows cut the work wherever they fall: if they alone make windows differ, it is
     # no help that most of the time was seen, as long as there are as many edges.
     unseen = max(1 - 1 / factor, min(1.0, _gaps(shown) / count))
-    variance += squares / 2 * count / (count - 1) * factor**2 * unseen
+    variance += squares / 2 * count / (count - 1) * unseen
 
 
 def _squares_of_steps(
@@ -110,10 +112,9 @@ def _squares_of_steps(
     mixed = spent * (measure[window] * inner - before[window] - after[window])
     beside = np.flatnonzero((np.diff(keys) == 1) & (window[:-1] < count - 1))
     products = np.bincount(group[beside], spent[beside] * spent[beside + 1], size)
-    result = np.bincount(group, ones - 2 * rate[group] * mixed, size) - 2 * products
+    result: Array = np.bincount(group, ones - 2 * rate[group] * mixed, size) - 2 * products
     result[groups] += rate[groups] ** 2 * float((np.diff(measure) ** 2).sum())
-    found: Array = np.maximum(result, 0)
-    return found
+    return np.maximum(result, 0)
 
 
 def _gaps(shown: Array) -> int:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.recording.columns import Array, Columns
-from pilotlight.recording.gpu_windows import GpuWindows, Kept, weights
+from pilotlight.recording.gpu_weights import Kept, weights
+from pilotlight.recording.gpu_windows import GpuWindows
 from pilotlight.recording.schema import ActivityKind
 
 _MS = 1_000_000
@@ -54,10 +55,52 @@ def test_lost_records_count_where_every_launch_was_heard() -> None:
     windows, activities, launched = storm(0)
     heard_always = GpuWindows(0, windows.start_ns, np.tile([1, 0], 10), windows.end_ns)
     some = activities.where(np.arange(activities.rows) % 1000 < 700)
-    rows = {"kind": np.ones(launched, np.uint8), "start_ns": np.arange(launched) * 10_000}
+    rows = {
+        "kind": np.ones(launched, np.uint8),
+        "correlation": np.arange(launched, dtype=np.uint64) + 1,
+        "start_ns": np.arange(launched) * 10_000,
+    }
     launches = Columns(launched, rows, {})
     lost = Kept(some.rows, activities.rows - some.rows)
     assert weights(heard_always, some, launches, lost).values.sum() == pytest.approx(launched)
+
+
+def heard_job(launched_ns: Array) -> tuple[GpuWindows, Columns, Columns]:
+    """A launch of a kernel at each time, all heard; 10 s with a tenth of the time recorded, then
+    10 s with nine tenths."""
+    lengths = np.concatenate([np.tile([100, 900], 10), np.tile([900, 100], 10)]) * _MS
+    starts = np.append(0, np.cumsum(lengths)[:-1])
+    windows = GpuWindows(0, starts, np.tile([1, 0], 20), int(lengths.sum()))
+    rows = {
+        "kind": np.full(launched_ns.size, ActivityKind.KERNEL),
+        "detail": np.zeros(launched_ns.size, np.uint64),
+        "correlation": np.arange(launched_ns.size, dtype=np.uint64) + 1,
+        "start_ns": launched_ns,
+    }
+    launches = Columns(launched_ns.size, rows, {})
+    return windows, launches.where(windows.has_records(launched_ns)), launches
+
+
+def test_early_work_is_not_taken_for_less_because_more_was_recorded_later() -> None:
+    launched_ns = np.arange(20_000) * _MS
+    windows, activities, launches = heard_job(launched_ns)
+    of_each = weights(windows, activities, launches).values
+    assert of_each.sum() == pytest.approx(20_000)
+    is_early = activities["start_ns"] < 10_000 * _MS
+    assert of_each[is_early].sum() == pytest.approx(10_000, rel=0.06)
+
+
+def test_what_only_the_start_of_a_program_does_stands_for_itself() -> None:
+    windows, activities, launches = heard_job(np.arange(20_000) * _MS)
+    of_each = weights(windows, activities, launches).values
+    assert of_each[activities["start_ns"] < 100 * _MS] == pytest.approx(1)
+
+
+def test_work_that_runs_long_after_its_launch_counts_where_it_was_launched() -> None:
+    windows, activities, launches = heard_job(np.arange(20_000) * _MS)
+    late = {**activities.arrays, "start_ns": activities["start_ns"] + 700 * _MS}
+    of_each = weights(windows, Columns(activities.rows, late, {}), launches).values
+    assert of_each == pytest.approx(weights(windows, activities, launches).values)
 
 
 def graphs(launched_ns: Array) -> tuple[GpuWindows, Columns, Columns]:
@@ -71,7 +114,11 @@ def graphs(launched_ns: Array) -> tuple[GpuWindows, Columns, Columns]:
         "correlation": np.arange(launched_ns.size, dtype=np.uint64) + 1,
         "start_ns": launched_ns,
     }
-    heard = {"kind": np.full(launched_ns.size, ActivityKind.GRAPH), "start_ns": launched_ns}
+    heard = {
+        "kind": np.full(launched_ns.size, ActivityKind.GRAPH),
+        "correlation": rows["correlation"],
+        "start_ns": launched_ns,
+    }
     return windows, Columns(launched_ns.size, rows, {}), Columns(launched_ns.size, heard, {})
 
 
