@@ -248,7 +248,7 @@ def known_costs(work: Path, costs: Sequence[float], runs: int) -> list[Bar]:
         told = [one for one in found if isinstance(one, Interval)]
         share = sum(interval.low <= truth <= interval.high for interval in told) / runs
         width = statistics.median(interval.high - interval.low for interval in told)
-        off = statistics.mean((interval.low + interval.high) / 2 for interval in told) - truth
+        off = statistics.median((interval.low + interval.high) / 2 for interval in told) - truth
         print(
             f"known cost {cost:.1%}: inside in {share:.0%} of {runs}, the interval typically "
             f"{width:.3%} wide and {off:+.3%} off; the truth {truth:.3%} "

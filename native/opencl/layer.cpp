@@ -37,26 +37,52 @@ Kernel* kernel_in(First first, Rest...) noexcept {
   }
 }
 
+// Puts a command into a queue by `go_on`, which is told where the event goes.
+template <typename F>
+int put(const Command& command, Queue* queue, Kernel* kernel, int64_t bytes, Event** event,
+        F&& go_on) {
+  const ProviderApi* api = api_now();
+  if (api == nullptr) return go_on(event);
+  RingWriter* ring = api->ring();
+  uint64_t start_ticks = ring != nullptr ? ticks_of(ring->clock()) : 0;
+  int64_t before_ns = clock_ns(CLOCK_MONOTONIC);
+  Event* ours = nullptr;
+  Event** given = event != nullptr ? event : &ours;
+  int error = go_on(given);
+  if (error == kSuccess && *given != nullptr) {
+    watch(*api, command, queue, *given, kernel, bytes, before_ns, start_ticks, event != nullptr);
+  }
+  return error;
+}
+
 // A function that puts a command into a queue; they differ in what is between queue and waits.
 template <const Command& command, typename... Args>
 struct Enqueue {
   static int call(Queue* queue, Args... args, uint32_t waits, Event* const* wait_list,
                   Event** event) {
     using F = int(Queue*, Args..., uint32_t, Event* const*, Event**);
-    auto* go_on = next<F>(command.call);
-    const ProviderApi* api = api_now();
-    if (api == nullptr) return go_on(queue, args..., waits, wait_list, event);
-    RingWriter* ring = api->ring();
-    uint64_t start_ticks = ring != nullptr ? ticks_of(ring->clock()) : 0;
-    int64_t before_ns = clock_ns(CLOCK_MONOTONIC);
-    Event* ours = nullptr;
-    Event** given = event != nullptr ? event : &ours;
-    int error = go_on(queue, args..., waits, wait_list, given);
-    if (error == kSuccess && *given != nullptr) {
-      watch(*api, command, queue, *given, kernel_in(args...), bytes_in<command.bytes_at>(args...),
-            before_ns, start_ticks, event != nullptr);
-    }
-    return error;
+    return put(command, queue, kernel_in(args...), bytes_in<command.bytes_at>(args...), event,
+               [&](Event** given) {
+                 return next<F>(command.call)(queue, args..., waits, wait_list, given);
+               });
+  }
+};
+
+// One that gives a place of the host's memory.
+template <const Command& command, typename... Args>
+struct Map {
+  static void* call(Queue* queue, Args... args, uint32_t waits, Event* const* wait_list,
+                    Event** event, int* error) {
+    using F = void*(Queue*, Args..., uint32_t, Event* const*, Event**, int*);
+    void* place = nullptr;
+    int answer = put(
+        command, queue, nullptr, bytes_in<command.bytes_at>(args...), event, [&](Event** given) {
+          int found = kSuccess;
+          place = next<F>(command.call)(queue, args..., waits, wait_list, given, &found);
+          return found;
+        });
+    if (error != nullptr) *error = answer;
+    return place;
   }
 };
 
@@ -134,6 +160,16 @@ constexpr Command kCopyRect = {kCopyBufferRect, "clEnqueueCopyBufferRect", Activ
 constexpr Command kImageRead = {kReadImage, "clEnqueueReadImage", ActivityKind::kMemcpy, -1};
 constexpr Command kImageWrite = {kWriteImage, "clEnqueueWriteImage", ActivityKind::kMemcpy, -1};
 constexpr Command kImageCopy = {kCopyImage, "clEnqueueCopyImage", ActivityKind::kMemcpy, -1};
+constexpr Command kImageToBuffer = {kCopyImageToBuffer, "clEnqueueCopyImageToBuffer",
+                                    ActivityKind::kMemcpy, -1};
+constexpr Command kBufferToImage = {kCopyBufferToImage, "clEnqueueCopyBufferToImage",
+                                    ActivityKind::kMemcpy, -1};
+constexpr Command kBufferMap = {kMapBuffer, "clEnqueueMapBuffer", ActivityKind::kMemcpy, 4};
+constexpr Command kImageMap = {kMapImage, "clEnqueueMapImage", ActivityKind::kMemcpy, -1};
+constexpr Command kNative = {kNativeKernel, "clEnqueueNativeKernel", ActivityKind::kKernel, -1};
+constexpr Command kImageFill = {kFillImage, "clEnqueueFillImage", ActivityKind::kMemset, -1};
+constexpr Command kSvmMapping = {kSvmMap, "clEnqueueSVMMap", ActivityKind::kMemcpy, 3};
+constexpr Command kSvmUnmapping = {kSvmUnmap, "clEnqueueSVMUnmap", ActivityKind::kMemcpy, -1};
 constexpr Command kFill = {kFillBuffer, "clEnqueueFillBuffer", ActivityKind::kMemset, 4};
 constexpr Command kSvmCopy = {kSvmMemcpy, "clEnqueueSVMMemcpy", ActivityKind::kMemcpy, 3};
 constexpr Command kSvmSet = {kSvmFill, "clEnqueueSVMMemFill", ActivityKind::kMemset, 3};
@@ -170,6 +206,15 @@ void install() noexcept {
   hook(kWriteImage,
        Enqueue<kImageWrite, Memory*, Bool, Three, Three, size_t, size_t, const void*>::call);
   hook(kCopyImage, Enqueue<kImageCopy, Memory*, Memory*, Three, Three, Three>::call);
+  hook(kCopyImageToBuffer, Enqueue<kImageToBuffer, Memory*, Memory*, Three, Three, size_t>::call);
+  hook(kCopyBufferToImage, Enqueue<kBufferToImage, Memory*, Memory*, size_t, Three, Three>::call);
+  hook(kMapBuffer, Map<kBufferMap, Memory*, Bool, uint64_t, size_t, size_t>::call);
+  hook(kMapImage, Map<kImageMap, Memory*, Bool, uint64_t, Three, Three, size_t*, size_t*>::call);
+  hook(kNativeKernel,
+       Enqueue<kNative, Function, void*, size_t, uint32_t, Memory* const*, const void**>::call);
+  hook(kFillImage, Enqueue<kImageFill, Memory*, const void*, Three, Three>::call);
+  hook(kSvmMap, Enqueue<kSvmMapping, Bool, uint64_t, void*, size_t>::call);
+  hook(kSvmUnmap, Enqueue<kSvmUnmapping, void*>::call);
   hook(kFillBuffer, Enqueue<kFill, Memory*, const void*, size_t, size_t, size_t>::call);
   hook(kMigrate, Enqueue<kMigration, uint32_t, Memory* const*, uint64_t>::call);
   hook(kSvmMemcpy, Enqueue<kSvmCopy, Bool, void*, const void*, size_t>::call);

@@ -128,6 +128,43 @@ assert a[0] == 32
     assert sum("train_step" in path for path in paths) == 5
 
 
+def test_maps_and_images_are_recorded_and_give_the_program_what_it_asked_for(world: Path) -> None:
+    pytest.importorskip("pyopencl")
+    code = """
+import numpy, pyopencl as cl
+context = cl.Context(cl.get_platforms()[0].get_devices())
+queue = cl.CommandQueue(context)
+flags = cl.mem_flags.READ_WRITE
+memory = cl.Buffer(context, flags, 4096)
+place, _ = cl.enqueue_map_buffer(queue, memory, cl.map_flags.WRITE, 0, (1024,), numpy.float32)
+place[:] = 3
+place.base.release(queue)
+image = cl.Image(context, flags, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT),
+                 shape=(16, 16))
+cl.enqueue_copy(queue, image, memory, offset=0, origin=(0, 0), region=(16, 16))
+cl.enqueue_fill_image(queue, image, numpy.full(4, 5, numpy.float32), origin=(0, 0), region=(8, 8))
+cl.enqueue_copy(queue, memory, image, offset=0, origin=(0, 0), region=(16, 16))
+found = numpy.empty(1024, numpy.float32)
+cl.enqueue_copy(queue, found, memory)
+queue.finish()
+try:
+    cl.enqueue_map_buffer(queue, memory, cl.map_flags.READ, 8192, (1024,), numpy.float32)
+except cl.Error as error:
+    print(error.code, found[0], found[-1])
+"""
+    recording, said = record(world, [sys.executable, "-W", "ignore", "-c", code], {})
+    assert said == "-30 5.0 3.0\n"
+    done = {str(row["name"]): (row["kind"], row["bytes"]) for row in rows(recording, "activities")}
+    assert done == {
+        "clEnqueueMapBuffer": (COPY, 4096),
+        "clEnqueueUnmapMemObject": (COPY, 0),
+        "clEnqueueCopyBufferToImage": (COPY, 0),
+        "clEnqueueFillImage": (SET, 0),
+        "clEnqueueCopyImageToBuffer": (COPY, 0),
+        "clEnqueueReadBuffer": (COPY, 4096),
+    }
+
+
 def test_many_commands_at_once_are_all_there_or_counted(world: Path, program: str) -> None:
     recording, _ = record(world, [program, "60"], {})
     told = [row for row in rows(recording, "counters") if str(row["name"]).startswith("opencl/")]
