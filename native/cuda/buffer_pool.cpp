@@ -56,8 +56,8 @@ bool BufferPool::is_low() const noexcept {
   return left < kBuffers / 4;
 }
 
-bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
-                          size_t valid_bytes) noexcept {
+bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data, size_t valid_bytes,
+                          FullBuffer* away) noexcept {
   if (data >= memory_ && data < memory_ + kBuffers * kBytes) {
     Entry& entry = entries_[static_cast<size_t>(data - memory_) / kBytes];
     uint32_t expected = kOut;
@@ -67,7 +67,7 @@ bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
     entry.valid_bytes = valid_bytes < kBytes ? valid_bytes : kBytes;
     entry.turn = turns_.fetch_add(1, std::memory_order_relaxed);
     entry.state.store(kFull, std::memory_order_release);
-    return true;
+    return false;
   }
   auto* overflow = reinterpret_cast<Overflow*>(data - offsetof(Overflow, data));
   bool is_ours = false;
@@ -82,10 +82,19 @@ bool BufferPool::complete(void* context, uint32_t stream, uint8_t* data,
   overflow->context = context;
   overflow->stream = stream;
   overflow->valid_bytes = valid_bytes < kOverflowBytes ? valid_bytes : kOverflowBytes;
+  // A program that launches faster than we decode would fill the memory of its machine.
+  if (waiting_.fetch_add(1, std::memory_order_relaxed) >= kMostWaiting) {
+    *away = full_of(overflow);
+    return true;
+  }
   overflow->next = overflows_.load(std::memory_order_relaxed);
   while (!overflows_.compare_exchange_weak(overflow->next, overflow, std::memory_order_release)) {
   }
-  return true;
+  return false;
+}
+
+FullBuffer BufferPool::full_of(Overflow* overflow) noexcept {
+  return {overflow->data, overflow->valid_bytes, overflow->context, overflow->stream, kOverflow};
 }
 
 bool BufferPool::take_entry(FullBuffer* full) noexcept {
@@ -112,7 +121,7 @@ bool BufferPool::take(FullBuffer* full) noexcept {
          !overflows_.compare_exchange_weak(overflow, overflow->next, std::memory_order_acquire)) {
   }
   if (overflow == nullptr) return false;
-  *full = {overflow->data, overflow->valid_bytes, overflow->context, overflow->stream, kOverflow};
+  *full = full_of(overflow);
   return true;
 }
 
@@ -122,13 +131,14 @@ bool BufferPool::take_left(FullBuffer* full) noexcept {
   Overflow* overflow = left_;
   if (overflow == nullptr) return false;
   left_ = overflow->next;
-  *full = {overflow->data, overflow->valid_bytes, overflow->context, overflow->stream, kOverflow};
+  *full = full_of(overflow);
   return true;
 }
 
 void BufferPool::give_back(const FullBuffer& full) noexcept {
   if (full.place == kOverflow) {
     free(full.data - offsetof(Overflow, data));
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
   memset(full.data, 0, full.valid_bytes);

@@ -27,6 +27,7 @@ class BufferPool {
   static constexpr uint32_t kOverflow = ~0u;
   static constexpr uint32_t kReady = 8;  // touched beforehand
   static constexpr uint32_t kOverflows = 1024;
+  static constexpr uint32_t kMostWaiting = 512;  // overflows that are not decoded yet
 
   // False: no memory.
   bool open() noexcept;
@@ -34,8 +35,10 @@ class BufferPool {
   // On any thread. `*bytes` is 0 and `*data` null if there is none and `must_give` is false;
   // otherwise a small one is allocated.
   void request(bool must_give, uint8_t** data, size_t* bytes) noexcept;
-  // On any thread. False: this is no buffer of ours that is out.
-  bool complete(void* context, uint32_t stream, uint8_t* data, size_t valid_bytes) noexcept;
+  // On any thread; nothing happens if this is no buffer of ours that is out. True: `*away` cannot
+  // be kept until it is decoded, and is to be given back.
+  bool complete(void* context, uint32_t stream, uint8_t* data, size_t valid_bytes,
+                FullBuffer* away) noexcept;
 
   // On our thread: the oldest that has come back; false: none.
   bool take(FullBuffer* full) noexcept;
@@ -66,12 +69,14 @@ class BufferPool {
   };
 
   bool take_entry(FullBuffer* full) noexcept;
+  static FullBuffer full_of(Overflow* overflow) noexcept;
 
   uint8_t* memory_ = nullptr;
   Entry entries_[kBuffers] = {};
   std::atomic<uint64_t> turns_{0};
   std::atomic<uint64_t> exhausted_{0};
   std::atomic<Overflow*> overflows_{nullptr};
+  std::atomic<uint32_t> waiting_{0};  // of them
   Overflow* left_ = nullptr;
   // Those that are out: another tool's buffer must not be taken for one of ours.
   std::atomic<Overflow*> overflows_out_[kOverflows] = {};

@@ -79,7 +79,11 @@ void Collector::complete(Context context, uint32_t stream, uint8_t* buffer, size
                          size_t valid_bytes) noexcept {
   Collector& self = get();
   if (buffer == nullptr) return;
-  self.pool_.complete(context, stream, buffer, valid_bytes);
+  FullBuffer away = {};
+  if (self.pool_.complete(context, stream, buffer, valid_bytes, &away)) {
+    self.decoder_.turn_away(away);
+    self.pool_.give_back(away);
+  }
   sem_post(&self.decode_);
   if (self.pool_.is_low()) sem_post(&self.wake_);
 }

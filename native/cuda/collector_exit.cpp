@@ -65,15 +65,19 @@ void Collector::finish() noexcept {
   tell_exit();
 }
 
-// The records that came back and were not decoded.
+// The records that came back and were not decoded. Counts those that CUPTI dropped meanwhile.
 uint64_t Collector::left_at_exit() noexcept {
   // A CUPTI that did not answer is asked nothing more.
   bool may_ask = flushed_.load(std::memory_order_acquire);
+  bool may_drop = may_ask && holds_.load(std::memory_order_relaxed);
   uint64_t left = may_ask ? decoder_.left() : 0;
-  FullBuffer full;
+  FullBuffer full = {};
   while (pool_.take_left(&full)) {
     left += may_ask ? decoder_.count(full) : full.valid_bytes / kMostRecordBytes;
+    if (may_drop) decoder_.add_dropped(full);
   }
+  // Where no buffer was left to CUPTI, none came back to tell of it.
+  if (may_drop) decoder_.add_dropped({});
   return left;
 }
 

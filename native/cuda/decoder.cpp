@@ -125,7 +125,7 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
   if (ring_->write_at(RecordType::kActivity, name, activity, start_ticks)) {
     counts_.records.add(1);
   } else {
-    counts_.ring_full.add(1);
+    counts_.ring_full.add_shared(1);
   }
 }
 
@@ -229,7 +229,7 @@ void Decoder::external(const ExternalRecord& record) noexcept {
   if (ring_->write(RecordType::kActivity, name(kKinds[kind]), activity)) {
     counts_.records.add(1);
   } else {
-    counts_.ring_full.add(1);
+    counts_.ring_full.add_shared(1);
   }
 }
 
@@ -312,8 +312,12 @@ void Decoder::add_dropped(const FullBuffer& buffer) noexcept {
 }
 
 void Decoder::drop(const FullBuffer& buffer) noexcept {
-  counts_.ring_full.add(count(buffer));
+  counts_.ring_full.add_shared(count(buffer));
   add_dropped(buffer);
+}
+
+void Decoder::turn_away(const FullBuffer& buffer) noexcept {
+  counts_.ring_full.add_shared(count(buffer));
 }
 
 void Decoder::stop() noexcept {

@@ -64,6 +64,10 @@ class Decoder {
   bool decode(const FullBuffer& buffer, RingWriter* ring, int64_t patience_ns) noexcept;
   // There is no ring: its records are lost and counted.
   void drop(const FullBuffer& buffer) noexcept;
+  // On any thread: there is no room to keep it until it can be decoded.
+  void turn_away(const FullBuffer& buffer) noexcept;
+  // Counts what CUPTI had to drop; after stop() on the thread that ends the process.
+  void add_dropped(const FullBuffer& buffer) noexcept;
   // From another thread: wait no more, the process ends; what finds no room is counted as lost.
   void hurry() noexcept { hurries_.store(true, std::memory_order_relaxed); }
   // From another thread: decode no more.
@@ -101,7 +105,6 @@ class Decoder {
   void write(ActivityKind kind, uint32_t name, TrackEntry* track, const Times& times,
              uint32_t correlation, uint64_t bytes, uint64_t node, uint32_t graph) noexcept;
   void dispatch(const cupti::Activity* record) noexcept;
-  void add_dropped(const FullBuffer& buffer) noexcept;
   bool wait_for_room() noexcept;
   bool place(uint64_t start, uint64_t* ticks) noexcept;
   TrackEntry* track(uint32_t device, TrackKind kind, uint64_t stream) noexcept;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -264,6 +265,21 @@ def test_what_is_not_decoded_when_the_process_ends_is_counted(
     assert f"{left:,.0f} device records, see GPU" in told
     assert f"{left:,.0f} records left behind when the process ended" in told
     assert "no record was lost" not in told
+
+
+@pytest.mark.parametrize("cupti", [22, 28])
+def test_a_decoder_that_cannot_keep_up_costs_little_memory_and_all_is_counted(
+    gpu_job: RunGpuJob, simulator: Path, cupti: int
+) -> None:
+    """Before 12.9 CUPTI must be given a buffer whenever it asks; later it drops, and counts."""
+    storm = [str(simulator / "storm"), "300000", "1.5", "1", "300"]
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{simulator}/lib"}
+    plain = json.loads(subprocess.run(storm, env=environment, capture_output=True).stdout)
+    done = gpu_job(storm, cupti=cupti, PILOTLIGHT_SIM_TRAPS="slow_decode")
+    truth = json.loads(done.out)
+    assert truth["peak_kb"] - plain["peak_kb"] < 48 << 10
+    # And the wait at its end.
+    check_nothing_is_lost_in_silence(done, truth["launches"] + 1)
 
 
 _STOPPED_AGENT = """
