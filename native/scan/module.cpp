@@ -13,6 +13,7 @@
 #include "scan/arrays.h"
 #include "scan/budget.h"
 #include "scan/column.h"
+#include "scan/interval.h"
 #include "scan/scanner.h"
 
 namespace nb = nanobind;
@@ -78,6 +79,39 @@ nb::list texts_of(const Interner& interner) {
 
 nb::tuple dropped_of(const Dropped& dropped) {
   return nb::make_tuple(dropped.count, dropped.first);
+}
+
+using Times = nb::ndarray<const int64_t, nb::numpy, nb::ndim<1>, nb::c_contig>;
+using Room = nb::ndarray<int64_t, nb::numpy, nb::ndim<1>, nb::c_contig>;
+
+Intervals intervals(const Times& start, const Times& end) {
+  if (start.size() != end.size()) throw nb::value_error("begins and ends of different lengths");
+  return {start.data(), end.data(), start.size()};
+}
+
+void need(const Room& room, size_t rows) {
+  if (room.size() < rows) throw nb::value_error("too little room for the result");
+}
+
+ptrdiff_t join_into(Times start, Times end, Room new_start, Room new_end) {
+  need(new_start, start.size());
+  need(new_end, start.size());
+  return join(intervals(start, end), new_start.data(), new_end.data());
+}
+
+size_t combine_into(Times start, Times end, Times other_start, Times other_end, unsigned wanted,
+                    Room new_start, Room new_end) {
+  size_t most = start.size() + other_start.size();
+  need(new_start, most);
+  need(new_end, most);
+  return combine(intervals(start, end), intervals(other_start, other_end), wanted,
+                 new_start.data(), new_end.data());
+}
+
+void cover_into(Times start, Times end, Room before, Times times, Room found) {
+  need(before, start.size() + 1);
+  need(found, times.size());
+  covered(intervals(start, end), before.data(), times.data(), times.size(), found.data());
 }
 
 class PyScanner {
@@ -244,6 +278,13 @@ NB_MODULE(_scan, m) {
   m.def("bound_arrays", &pilotlight::scan::bound_arrays, nb::arg("numpy_functions"));
   m.def("set_handler", &pilotlight::scan::set_handler, nb::arg("numpy_functions"),
         nb::arg("handler"));
+  m.def("join", &pilotlight::scan::join_into, nb::arg("start"), nb::arg("end"),
+        nb::arg("new_start").noconvert(), nb::arg("new_end").noconvert());
+  m.def("combine", &pilotlight::scan::combine_into, nb::arg("start"), nb::arg("end"),
+        nb::arg("other_start"), nb::arg("other_end"), nb::arg("wanted"),
+        nb::arg("new_start").noconvert(), nb::arg("new_end").noconvert());
+  m.def("cover", &pilotlight::scan::cover_into, nb::arg("start"), nb::arg("end"),
+        nb::arg("before").noconvert(), nb::arg("times"), nb::arg("found").noconvert());
   nb::class_<PyScanner>(m, "Scanner")
       .def(nb::init<std::vector<std::pair<std::string, int>>, uint64_t, uint64_t,
                     std::vector<std::pair<std::string, int>>, std::vector<std::string>, uint32_t,

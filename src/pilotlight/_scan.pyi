@@ -25,6 +25,37 @@ def bound_arrays(numpy_functions: Any) -> Any:
 def set_handler(numpy_functions: Any, handler: Any) -> Any:
     """Where arrays of this thread come from; returns where they came from until now."""
 
+def join(
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    new_start: NDArray[np.int64],
+    new_end: NDArray[np.int64],
+) -> int:
+    """Fills in what these intervals cover, sorted and disjoint, and returns how many that are; -1
+    if they are not sorted by their begins."""
+
+def combine(
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    other_start: NDArray[np.int64],
+    other_end: NDArray[np.int64],
+    wanted: int,
+    new_start: NDArray[np.int64],
+    new_end: NDArray[np.int64],
+) -> int:
+    """Fills in where two sets have the wanted members and returns how many intervals that are; a
+    bit each: 2 in the first alone, 4 in the other alone, 8 in both."""
+
+def cover(
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    before: NDArray[np.int64],
+    times: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> None:
+    """Fills in how much of the set lies before each of the times; `before` is room for sums, one
+    more than the set has intervals."""
+
 class Scanner:
     """Takes one file block by block. `spans`, `counters`, `flows` and `arguments` give their
     columns away and are to be called once, after `finish`."""

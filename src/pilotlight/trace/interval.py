@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pilotlight import _scan
 from pilotlight.trace.trace import Int64
 
-Rule = Callable[[NDArray[np.int8], NDArray[np.int8]], NDArray[np.bool_]]
+# Bits of where a time is.
+_FIRST, _OTHER, _BOTH = 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,9 @@ class Intervals:
         """How much of the set lies before each of these times."""
         if not len(self):
             return np.zeros(len(time_ns), np.int64)
-        summed = np.concatenate(([0], np.cumsum(self.end_ns - self.start_ns)))
-        after = np.searchsorted(self.start_ns, time_ns, side="right")
-        last = np.maximum(after - 1, 0)
-        inside = np.clip(time_ns - self.start_ns[last], 0, self.end_ns[last] - self.start_ns[last])
-        return np.where(after == 0, 0, summed[last] + inside)
+        found, before = np.empty(len(time_ns), np.int64), np.empty(len(self) + 1, np.int64)
+        _scan.cover(self.start_ns, self.end_ns, before, time_ns, found)
+        return found
 
     def within_ns(self, start_ns: Int64, end_ns: Int64) -> Int64:
         """How much of the set lies within each window."""
@@ -49,17 +47,17 @@ class Intervals:
     def __and__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return EMPTY
-        return _where(self, other, lambda a, b: (a > 0) & (b > 0))
+        return _where(self, other, _BOTH)
 
     def __or__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return self if len(self) else other
-        return _where(self, other, lambda a, b: (a > 0) | (b > 0))
+        return _where(self, other, _FIRST | _OTHER | _BOTH)
 
     def __sub__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return self
-        return _where(self, other, lambda a, b: (a > 0) & (b == 0))
+        return _where(self, other, _FIRST)
 
 
 EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -67,29 +65,25 @@ EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 def union(start_ns: Int64, end_ns: Int64) -> Intervals:
     """The set that these intervals cover, in any order and however they overlap."""
-    real = end_ns > start_ns
-    start_ns, end_ns = start_ns[real], end_ns[real]
-    if not len(start_ns):
-        return EMPTY
-    order = np.argsort(start_ns, kind="stable")
-    start_ns, end_ns = start_ns[order], np.maximum.accumulate(end_ns[order])
-    opens = np.concatenate(([True], start_ns[1:] > end_ns[:-1]))
-    closes = np.concatenate((opens[1:], [True]))
-    return Intervals(start_ns[opens], end_ns[closes])
+    start, end = np.empty(len(start_ns), np.int64), np.empty(len(start_ns), np.int64)
+    count = _scan.join(start_ns, end_ns, start, end)
+    if count < 0:
+        order = np.argsort(start_ns, kind="stable")
+        count = _scan.join(start_ns[order], end_ns[order], start, end)
+    return _first(count, start, end)
 
 
 def window(start_ns: int, end_ns: int) -> Intervals:
     return union(np.array([start_ns], np.int64), np.array([end_ns], np.int64))
 
 
-def _where(a: Intervals, b: Intervals, wanted: Rule) -> Intervals:
-    times = np.concatenate((a.start_ns, a.end_ns, b.start_ns, b.end_ns))
-    of_a, of_b = np.zeros(len(times), np.int8), np.zeros(len(times), np.int8)
-    of_a[: len(a)], of_a[len(a) : 2 * len(a)] = 1, -1
-    of_b[2 * len(a) : 2 * len(a) + len(b)], of_b[2 * len(a) + len(b) :] = 1, -1
-    order = np.argsort(times, kind="stable")
-    times = times[order]
-    inside = wanted(np.cumsum(of_a[order], dtype=np.int8), np.cumsum(of_b[order], dtype=np.int8))[
-        :-1
-    ]
-    return union(times[:-1][inside], times[1:][inside])
+def _where(a: Intervals, b: Intervals, wanted: int) -> Intervals:
+    most = len(a) + len(b)
+    start, end = np.empty(most, np.int64), np.empty(most, np.int64)
+    count = _scan.combine(a.start_ns, a.end_ns, b.start_ns, b.end_ns, wanted, start, end)
+    return _first(count, start, end)
+
+
+def _first(count: int, start_ns: Int64, end_ns: Int64) -> Intervals:
+    """Copied: the room for all of them may be much more."""
+    return Intervals(start_ns[:count].copy(), end_ns[:count].copy()) if count else EMPTY
