@@ -4,8 +4,10 @@
 
 Both run in fresh processes, in turn, `--repeat` times; the median of the ratios counts. `--hta` is
 a Python that has HolisticTraceAnalysis 0.5 installed; without it the bench makes one in build/, and
-where that cannot be done the ratios are null. Memory is the peak of a process with all its
-children: HTA reads ranks in processes of its own.
+where that cannot be done the ratios are null. Neither pays for its imports: both begin 0.2 s
+after them, for the threads of numpy's BLAS spin for 30 ms when it is loaded, which would count as
+CPU time of what comes next. Memory is the peak of a process with all its children: HTA reads ranks
+in processes of its own.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ import json, resource, sys, time
 from pathlib import Path
 from pilotlight.insights.breakdown import breakdown, kernel_times, timeline
 from pilotlight.trace.reader import read_traces
+time.sleep(0.2)
 ready, cpu = time.perf_counter(), time.process_time()
 rows = {}
 traces = read_traces([Path(sys.argv[1])]).traces
@@ -59,6 +62,7 @@ chosen = {} if len(files) > 1 else {"trace_files": {0: str(files[0])}}
 def cpu():
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in both)
+time.sleep(0.2)
 ready, cpu_before = time.perf_counter(), cpu()
 analysis = TraceAnalysis(trace_dir=str(folder), include_last_profiler_step=True, **chosen)
 table = analysis.get_temporal_breakdown(visualize=False)
