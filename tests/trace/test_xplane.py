@@ -122,3 +122,73 @@ def test_steps_that_jax_numbers_are_steps_and_python_is_python(tmp_path: Path) -
     assert trace.steps.start_ns.tolist() == [0, 10_000, 20_000]
     assert trace.steps.duration_ns.tolist() == [7000] * 3
     assert list(trace.spans.kind) == [Kind.ANNOTATION] * 3 + [Kind.PYTHON]
+
+
+def entry(map_key: int, key: int, name: bytes, more: bytes = b"") -> bytes:
+    """Of the names of events (4) or of stats (5)."""
+    return field(map_key, field(1, key) + field(2, field(1, key) + field(2, name) + more))
+
+
+def tpu_line(name: bytes, *rows: tuple[int, int, int]) -> bytes:
+    """Rows: name, start and duration in microseconds."""
+    events = b"".join(
+        field(4, field(1, key) + field(2, start * 10**6) + field(3, length * 10**6))
+        for key, start, length in rows
+    )
+    return field(3, field(2, name) + events)
+
+
+def tpu_plane(name: bytes, *lines: bytes) -> bytes:
+    """As a TPU's profiler writes them: operations by their whole text, with what they are."""
+    category = field(5, field(1, 1) + field(5, b"convolution fusion"))
+    referred = field(5, field(1, 1) + field(7, 3))
+    names = (
+        entry(4, 1, b"%fusion.7 = f32[8]{0} fusion(%p)", field(4, b"fusion.7") + category),
+        entry(4, 2, b"%all-reduce.1 = f32[8]{0} all-reduce(%fusion.7)", referred),
+        entry(4, 3, b"%copy-start.2 = (f32[8]) copy-start(%p)", field(4, b"copy-start.2")),
+        entry(4, 4, b"%while.5 = (s32[]) while(%t)", field(4, b"while.5")),
+        *(entry(4, 10 + i, str(40 + i).encode()) for i in range(3)),
+    )
+    stats = (entry(5, 1, b"hlo_category"), entry(5, 2, b"device_type_string"),
+             entry(5, 3, b"all-reduce"))  # fmt: skip
+    model = field(6, field(1, 2) + field(5, b"TPU v6 lite"))
+    return field(1, field(2, name) + b"".join((*names, *stats, model, *lines)))
+
+
+def test_operations_of_a_tpu_have_short_names_and_are_what_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.xplane.pb"
+    operations = tpu_line(b"XLA Ops", (4, 0, 30), (1, 0, 10), (2, 10, 20))
+    beside = tpu_line(b"Async XLA Ops", (3, 5, 20))
+    path.write_bytes(tpu_plane(b"/device:TPU:0", operations, beside))
+    (trace,) = read_xplane(path)
+    found = {
+        trace.names[name]: Kind(kind)
+        for name, kind in zip(trace.spans.name, trace.spans.kind, strict=True)
+    }
+    assert found == {
+        "while.5": Kind.DEVICE_ANNOTATION,
+        "fusion.7 (convolution fusion)": Kind.KERNEL,
+        "all-reduce.1": Kind.KERNEL,
+        "copy-start.2": Kind.MEMCPY,
+    }
+    assert trace.devices == ("TPU v6 lite",)
+
+
+def test_the_steps_of_a_tpu_are_those_of_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.xplane.pb"
+    steps = tpu_line(b"Steps", (11, 50, 40), (10, 0, 40), (12, 100, 40))
+    path.write_bytes(tpu_plane(b"/device:TPU:0", steps, tpu_line(b"XLA Ops", (1, 0, 10))))
+    (trace,) = read_xplane(path)
+    assert trace.steps.number.tolist() == [40, 41, 42]
+    assert trace.steps.start_ns.tolist() == [0, 50_000, 100_000]
+
+
+def test_the_sparse_cores_of_a_tpu_are_no_ranks_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.xplane.pb"
+    line = tpu_line(b"XLA Ops", (1, 0, 10))
+    path.write_bytes(
+        tpu_plane(b"/device:TPU:1", line) + tpu_plane(b"/device:TPU:1 SparseCore 0", line)
+    )
+    (trace,) = read_xplane(path)
+    assert (trace.rank, len(trace.spans)) == (1, 2)
+    assert {lane.process for lane in trace.lanes} == {"device 1", "device 1 SparseCore 0"}

@@ -27,7 +27,8 @@ class Category(str, Enum):
 _WORDS: tuple[tuple[Category, str], ...] = (
     (Category.COMMUNICATION, "nccldev ncclkernel nccl_ rccl msccl nvshmem cross_device_reduce"
      " oneshotallreduce twoshotallreduce allreduce_kernel all_reduce_kernel allreduce_fusion"
-     " deep_ep deepep"),
+     " deep_ep deepep all-reduce all-gather reduce-scatter all-to-all collective-permute"
+     " collective-broadcast"),
     (Category.ATTENTION, "flash fmha attention attn mha_ paged_kv pagedkv mla_"),
     (Category.OPTIMIZER, "adam sgd_kernel sgdkernel lamb_ fused_optim fusedoptim optimizer"),
     (Category.NORM, "layernorm layer_norm rmsnorm rms_norm batchnorm batch_norm groupnorm"
@@ -41,12 +42,13 @@ _WORDS: tuple[tuple[Category, str], ...] = (
      " index_elem"),
     (Category.REDUCTION, "reduce reduction cumsum scan sort topk argmax norm_kernel"),
     (Category.ELEMENTWISE, "elementwise pointwise multi_tensor_apply catarray copy_kernel fill"
-     " triton_poi add_ mul_ gelu silu relu dropout activation rotary rope transpose cast"),
+     " (loop (data triton_poi add_ mul_ gelu silu relu dropout activation rotary rope transpose cast"),
 )  # fmt: skip
 _WORD_LISTS = tuple((category, tuple(words.split())) for category, words in _WORDS)
 ANY_COMMUNICATION = "communication"
 _KIND = re.compile(
-    r"AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce|Send|Recv|Barrier",
+    r"AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|CollectivePermute|Reduce|Send"
+    r"|Recv|Barrier",
     re.IGNORECASE,
 )
 _COPY_STARTS = ("memcpy", "memset", "dma")
@@ -82,7 +84,7 @@ def category(name: str) -> Category:
 @lru_cache(maxsize=1 << 16)
 def communication_kind(name: str) -> str:
     """Of a kernel or an operation; `communication` if it does not say."""
-    match = _KIND.search(name[:400].replace("_", ""))
+    match = _KIND.search(name[:400].replace("_", "").replace("-", ""))
     return match.group().lower() if match else ANY_COMMUNICATION
 
 

@@ -12,7 +12,9 @@ from pilotlight.trace.kineto_detail import KinetoDetail
 from pilotlight.trace.trace import NONE, Argument, Bool, Kind, Trace, UInt8
 
 _DEVICE = re.compile(r"^(?:.*/device:(?:GPU|TPU):|GPU ?)(\d{1,6})\b")
-_STREAM = re.compile(r"^Stream #|^XLA Ops$|^XLA Async Ops$", re.IGNORECASE)
+_STREAM = re.compile(r"^Stream #|^XLA Ops$|^(?:Async XLA|XLA Async) Ops$", re.IGNORECASE)
+# Operations of a TPU that only hold others, which are spans of the same line.
+_HOLDS = re.compile(r"^(?:while|conditional|call)(?:\.\d+)?(?: \(|$)")
 _COPY = re.compile(r"^Mem(?:cpy|set)|^Copy(?:Host|Device)To|^copy-(?:start|done)", re.IGNORECASE)
 _LAUNCH = re.compile(r"Launch|Memcpy|Memset|Synchronize|^cu[A-Z]|^cuda[A-Z]|^hip[A-Z]")
 
@@ -61,6 +63,8 @@ def is_stream(line: str) -> bool:
 
 def device_kind(name: str) -> Kind:
     """Of a span on a stream."""
+    if _HOLDS.match(name):
+        return Kind.DEVICE_ANNOTATION
     if _COPY.search(name):
         return Kind.MEMSET if name.lower().startswith("memset") else Kind.MEMCPY
     return Kind.KERNEL

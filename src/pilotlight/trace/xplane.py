@@ -11,7 +11,7 @@ import numpy as np
 
 from pilotlight.errors import FormatError
 from pilotlight.trace.device_lanes import device_kind, host_kind, is_stream
-from pilotlight.trace.protobuf import fields, signed, text
+from pilotlight.trace.protobuf import Field, fields, signed, text
 from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
 from pilotlight.trace.trace import NONE, Kind, Steps, Trace, no_counters
@@ -22,6 +22,9 @@ MOST_NS = 1 << 62
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d+)")
 _CORRELATION = "correlation_id"
 _STEP = "step_num"  # of jax.profiler.StepTraceAnnotation
+_STEP_LINE = "Steps"  # of a TPU: spans that are called by the number of the step
+_CATEGORY = "hlo_category"
+_INSTRUCTION = re.compile(r"%([\w.-]+) = ")  # a TPU's operations can be called by their whole text
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class _Plane:
     lines: tuple[memoryview, ...]
     events: dict[int, str]
     stats: dict[int, str]
+    device_type: str = ""
 
 
 def read_xplane(path: Path) -> tuple[Trace, ...]:
@@ -55,17 +59,24 @@ def _traces(planes: list[_Plane], path: Path) -> tuple[Trace, ...]:
     traces = []
     # A process sees devices that it does not use: these are no ranks.
     devices = [row for row in devices if row[1].lines] or devices[:1]
+    # The sparse cores of a TPU have planes of their own.
+    parts: dict[int, list[_Plane]] = {}
     for match, plane in devices:
-        table = SpanTable(str(path))
-        _add(table, plane, f"device {match.group(2)}", on_device=True)
-        traces.append(_trace(table, path, int(match.group(2)), hosts))
+        parts.setdefault(int(match.group(2)), []).append(plane)
+    for number, planes_of_device in parts.items():
+        traces.append(_trace(path, number, planes_of_device, hosts))
     if not devices:
-        traces.append(_trace(SpanTable(str(path)), path, NONE, hosts))
+        traces.append(_trace(path, NONE, [], hosts))
     return tuple(traces)
 
 
-def _trace(table: SpanTable, path: Path, rank: int, hosts: list[_Plane]) -> Trace:
+def _trace(path: Path, rank: int, parts: list[_Plane], hosts: list[_Plane]) -> Trace:
+    table = SpanTable(str(path))
     numbered: list[tuple[int, int, int]] = []
+    told: list[tuple[int, int, int]] = []
+    for plane in parts:
+        place = plane.name[_DEVICE.search(plane.name).end() :]  # type: ignore[union-attr]
+        told += _add(table, plane, f"device {rank}{place}", on_device=True)
     for host in hosts:
         numbered += _add(table, host, host.name, on_device=False)
     spans = table.spans()
@@ -75,12 +86,12 @@ def _trace(table: SpanTable, path: Path, rank: int, hosts: list[_Plane]) -> Trac
         format="xplane",
         rank=rank,
         world_size=None,
-        devices=(),
+        devices=tuple(plane.device_type for plane in parts[:1] if plane.device_type),
         names=names,
         lanes=table.lane_table({}),
         spans=spans,
         counters=no_counters(),
-        steps=_steps(numbered) if numbered else steps_of(names, spans),
+        steps=_steps(numbered or told) if numbered or told else steps_of(names, spans),
         problems=tuple(table.problems()),
     )
 
@@ -97,31 +108,61 @@ def _steps(numbered: list[tuple[int, int, int]]) -> Steps:
 def _plane(value: int | memoryview) -> _Plane:
     name = ""
     lines: list[memoryview] = []
-    events: dict[int, str] = {}
+    events: dict[int, dict[int, list[Field]]] = {}
     stats: dict[int, str] = {}
+    own: list[Field] = []
     for number, part in fields(_message(value)):
         if number == 2:
             name = text(part)
         elif number == 3:
             lines.append(_message(part))
         elif number == 4:
-            events.update([_entry(part, 2)])
+            events.update([_entry(part)])
         elif number == 5:
-            stats.update([_entry(part, 2)])
-    return _Plane(name, tuple(lines), events, stats)
+            key, found = _entry(part)
+            stats[key] = text(found.get(2, [0])[-1])
+        elif number == 6:
+            own.append(part)
+    is_tpu = (match := _DEVICE.search(name)) is not None and match.group(1) == "TPU"
+    titles = {
+        key: _operation(found, stats) if is_tpu else text(found.get(2, [0])[-1])
+        for key, found in events.items()
+    }
+    return _Plane(name, tuple(lines), titles, stats, _told(own, stats, "device_type_string"))
 
 
-def _entry(value: int | memoryview, name_field: int) -> tuple[int, str]:
-    """An entry of a map from ids to messages that have a name."""
-    key, title = 0, ""
+def _entry(value: int | memoryview) -> tuple[int, dict[int, list[Field]]]:
+    """An entry of a map from ids to messages, as their fields by number."""
+    key = 0
+    found: dict[int, list[Field]] = {}
     for number, part in fields(_message(value)):
         if number == 1 and isinstance(part, int):
             key = signed(part)
         elif number == 2:
-            for inner, found in fields(_message(part)):
-                if inner == name_field:
-                    title = text(found)
-    return key, title
+            for inner, field in fields(_message(part)):
+                found.setdefault(inner, []).append(field)
+    return key, found
+
+
+def _operation(metadata: dict[int, list[Field]], stats: dict[int, str]) -> str:
+    """As people call it, with what XLA says it is where its name does not: `fusion.3 (convolution
+    fusion)`."""
+    name, display = (text(metadata.get(key, [0])[-1]) for key in (2, 4))
+    match = _INSTRUCTION.match(name)
+    title = display or (match.group(1) if match else name)
+    category = _told(metadata.get(5, []), stats, _CATEGORY)
+    return f"{title} ({category})" if category and category not in title else title
+
+
+def _told(found: list[Field], stats: dict[int, str], wanted: str) -> str:
+    """The text of the stat of this name; it can stand among the names of stats."""
+    for stat in found:
+        parts = dict(fields(_message(stat)))
+        key = parts.get(1)
+        if isinstance(key, int) and stats.get(key) == wanted:
+            other = parts.get(7)
+            return stats.get(other, "") if isinstance(other, int) else text(parts.get(5, 0))
+    return ""
 
 
 def _add(
@@ -142,6 +183,8 @@ def _add(
             start_ns = begin_ns + offset_ps // 1000
             duration_ns = duration_ps // 1000
             number = max((stats[key] for key in step_ids & stats.keys()), default=NONE)
+            if on_device and thread == _STEP_LINE and name.isdecimal() and len(name) < 18:
+                number = int(name)
             if number >= 0 and 0 <= start_ns < MOST_NS and 0 <= duration_ns < MOST_NS:
                 steps.append((start_ns, number, duration_ns))
                 kind = kind if on_device else Kind.ANNOTATION
