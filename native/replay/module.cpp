@@ -78,8 +78,8 @@ struct Spans {
 };
 
 nb::tuple add_rank(Recorded& graph, int32_t rank, int64_t begin_ns, const Spans& device,
-                   Array<uint8_t> role, Array<uint8_t> collects, Array<uint8_t> optimizes,
-                   Array<int64_t> launch, Array<int64_t> collective, Array<double> transfer_ns,
+                   Array<uint8_t> role, Array<uint8_t> collects, Array<uint8_t> receives,
+                   Array<uint8_t> optimizes, Array<int64_t> launch, Array<int64_t> collective, Array<double> transfer_ns,
                    const Spans& calls, Array<uint8_t> holds, Array<int64_t> given_ns,
                    const Spans& waits, Array<int64_t> waits_given_ns) {
   Rank one{};
@@ -97,6 +97,7 @@ nb::tuple add_rank(Recorded& graph, int32_t rank, int64_t begin_ns, const Spans&
   made.spans = device.columns();
   size_t rows = made.spans.rows;
   bool same = role.size() == rows && collects.size() == rows && optimizes.size() == rows;
+  same = same && receives.size() == rows;
   same = same && launch.size() == rows && collective.size() == rows && transfer_ns.size() == rows;
   check(same, "columns of different lengths");
   for (size_t i = 0; i < rows; i++) {
@@ -105,6 +106,7 @@ nb::tuple add_rank(Recorded& graph, int32_t rank, int64_t begin_ns, const Spans&
   }
   made.role = reinterpret_cast<const Role*>(role.data());
   made.collects = collects.data();
+  made.receives = receives.data();
   made.optimizes = optimizes.data();
   made.launch = launch.data();
   made.collective = collective.data();
@@ -155,7 +157,7 @@ NB_MODULE(_replay, m) {
           },
           nb::arg("host_name"), nb::arg("device_name"))
       .def("add_rank", &add_rank, nb::kw_only(), nb::arg("rank"), nb::arg("begin_ns"),
-           nb::arg("device"), nb::arg("role"), nb::arg("collects"), nb::arg("optimizes"),
+           nb::arg("device"), nb::arg("role"), nb::arg("collects"), nb::arg("receives"), nb::arg("optimizes"),
            nb::arg("launch"), nb::arg("collective"), nb::arg("transfer_ns"), nb::arg("calls"),
            nb::arg("holds"), nb::arg("given_ns"), nb::arg("waits"), nb::arg("waits_given_ns"))
       .def("node_count", [](const Recorded& g) { return g.role.size(); })

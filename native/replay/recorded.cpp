@@ -2,6 +2,7 @@
 #include "replay/recorded.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -117,6 +118,10 @@ class Walk {
   static constexpr uint32_t kUnknown = UINT32_MAX;
   struct Launched {
     uint32_t arrival, returned;
+  };
+  struct Computed {
+    int64_t called_ns;
+    Ended ended;
   };
 
   // Only calls that launched something count.
@@ -310,6 +315,11 @@ class Walk {
         if (const Ended* done = other.ended_by(start)) known_.push_back(*done);
       }
     }
+    if (is_launched && rank_.device.collects[i]) {
+      need_computed(static_cast<size_t>(call), start);
+    } else if (is_launched) {
+      need_received(stream, rank_.calls.start_ns[static_cast<size_t>(call)], start);
+    }
     // The way of a launch to the device takes no time of the device: where the host runs ahead, it
     // is over before the device is free.
     int64_t latest = latest_known();
@@ -324,6 +334,38 @@ class Walk {
     uint32_t made = work(i, delay);
     streams_.set(stream, {made, end});
     if (rank_.device.collects[i]) collectives_.set(stream, {made, end});
+    if (!is_launched) return;
+    int64_t called_ns = rank_.calls.start_ns[static_cast<size_t>(call)];
+    if (rank_.device.receives[i]) {
+      received_.set(stream, {made, end});
+      asked_ns_[made] = called_ns;
+    } else if (!rank_.device.collects[i]) {
+      computed_[rank_.calls.lane[static_cast<size_t>(call)]].push_back({called_ns, {made, end}});
+    }
+  }
+
+  // A group's operation begins after what its thread launched before it: frameworks see to that by
+  // an event, which a host that waits for the device in between hides.
+  void need_computed(size_t call, int64_t start_ns) {
+    const std::vector<Computed>& all = computed_[rank_.calls.lane[call]];
+    size_t last = all.size() - std::min(all.size(), kMostReturns);
+    for (size_t i = all.size(); i > last; i--) {
+      if (all[i - 1].called_ns >= rank_.calls.start_ns[call]) continue;
+      if (all[i - 1].ended.ns <= start_ns) known_.push_back(all[i - 1].ended);
+      return;
+    }
+  }
+
+  // What was launched after a message was asked for, and began when it had come, needs it: a host
+  // that waits for the device in between hides the event that says so.
+  void need_received(uint32_t stream, int64_t called_ns, int64_t start_ns) {
+    for (const Lasts& other : received_.all()) {
+      const Ended* done = other.lane == stream ? nullptr : other.ended_by(start_ns);
+      if (done == nullptr || asked_ns_[done->node] > called_ns) continue;
+      uint32_t& used = used_[{stream, other.lane}];
+      if (used != done->node) known_.push_back(*done);
+      used = done->node;
+    }
   }
 
   // A device may begin before the call that launched it has returned.
@@ -364,7 +406,10 @@ class Walk {
   const Rank& rank_;
   std::vector<Launched> launched_;
   std::vector<Hold> held_;
-  LastOf threads_, streams_, collectives_;
+  LastOf threads_, streams_, collectives_, received_;
+  std::unordered_map<uint32_t, std::vector<Computed>> computed_;  // of each thread, in order
+  std::unordered_map<uint32_t, int64_t> asked_ns_;           // when a message's call was made
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> used_;   // the last message, by both streams
   std::unordered_map<uint32_t, std::vector<int64_t>> launches_;  // of each thread, in order
   std::vector<Awaited> returns_;                                 // in order
   Ended told_since_{};                                           // the first that a thread did

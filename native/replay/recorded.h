@@ -27,11 +27,13 @@ struct Columns {
 };
 
 // `launch`: the row of its call, or none. `collective`: a number that all ranks share, or none, and
-// what its transfer takes. `collects`, `optimizes`: whether it communicates, needs what others did.
+// what its transfer takes. `collects`, `receives`, `optimizes`: whether it communicates, brings what
+// the work after it needs, needs what others did.
 struct Device {
   Columns spans;
   const Role* role;
   const uint8_t* collects;
+  const uint8_t* receives;
   const uint8_t* optimizes;
   const int64_t* launch;
   const int64_t* collective;

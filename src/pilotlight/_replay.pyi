@@ -36,6 +36,7 @@ class Recorded:
         device: Spans,
         role: _UInt8,
         collects: _UInt8,
+        receives: _UInt8,
         optimizes: _UInt8,
         launch: _Int64,
         collective: _Int64,

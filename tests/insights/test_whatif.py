@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pilotlight.errors import UsageError
-from pilotlight.insights.job import Job, job_of
+from pilotlight.insights.job import Job, job_of, steady_part
 from pilotlight.insights.recorded_graph import Role, recorded_graph
 from pilotlight.insights.whatif import (
     Whatif,
@@ -223,3 +223,13 @@ def test_a_device_needs_what_its_kernels_took_at_the_concurrency_that_was_record
     assert least_ns(recorded, graph, shorter) == compute_ns
     kernels = np.where(graph.role == Role.KERNEL, 0.5, 1.0) * graph.duration_ns
     assert least_ns(recorded, graph, kernels) == 0
+
+
+def test_a_pipeline_without_synchronisation_still_sends_what_it_has_computed() -> None:
+    shape = JobShape(ranks=4, steps=6, layers=8, pipeline=4, micro_batches=8, seed=5)
+    waiting = simulate(shape, [Fault("sync", factor=2.0)])
+    truth = 1 - step_us(simulate(shape)) / step_us(waiting)
+    graph = recorded_graph(steady_part(job_of(waiting)))
+    after = graph.without_waits("sync").total_ns(graph.duration_ns)
+    assert truth > 0.15
+    assert 1 - after / graph.total_ns(graph.duration_ns) == pytest.approx(truth, abs=0.03)

@@ -1,8 +1,10 @@
 """The dependency graph of recorded ranks: host threads, streams, and collectives between ranks.
 
 A call of the host waits for the call before it; a device span for the span before it on its stream,
-for its launch call, and for a span on another stream at whose end it began; the optimizer for all
-collectives before it, since it needs the gradients; a blocking call, or one that launches into a
+for its launch call, for a span on another stream at whose end it began, and for messages of other
+ranks that had been asked for when it was launched and had come when it began; a collective for what
+its thread launched before it; the optimizer for all collectives before it, since it needs the
+gradients; a blocking call, or one that launches into a
 full queue, for the span that the device finished last; a thread of which the trace does not tell
 what it did, for the blocking call of another that took most of that time. Time that none of this
 explains stays with the node as its own, so that the graph replays to what was recorded.
@@ -28,16 +30,19 @@ from pilotlight.insights.idle_time import (
     loader_waits,
 )
 from pilotlight.insights.job import Job
-from pilotlight.insights.kernel import Category, category
+from pilotlight.insights.kernel import Category, category, communication_kind
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.rank_wait import host_waits
 from pilotlight.model.graph import Graph, graph_of, replay, without_predecessors
+from pilotlight.trace.detail_row import detail_rows
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.trace import NONE, Bool, Float64, Int64, Kind, Spans, UInt8, UInt32
 
 HOST_NAME, DEVICE_NAME = "host", "device"
 # As in native/replay/recorded.h.
 STAGED, HELD = 1, 2
+# Operations of a group whose result is for the next work of this rank, not for the optimizer.
+BRINGING = ("recv", "alltoall")
 PARTS = ("loader", "gc", "compile", "checkpoint", "comm-wait")
 
 
@@ -152,6 +157,7 @@ def _add_rank(
         device=_columns(device, number_of),
         role=np.where(is_kernel & communicates, Role.COLLECTIVE, role).astype(np.uint8),
         collects=communicates.astype(np.uint8),
+        receives=_receives(view).astype(np.uint8),
         optimizes=_named(own_names, Category.OPTIMIZER)[device.name].astype(np.uint8),
         launch=view.launch,
         collective=collective,
@@ -176,6 +182,17 @@ def _waits(view: RankView) -> tuple[Spans, UInt8]:
     drains[rows[launches]] = False
     holds = np.where(kept, HELD, np.where(staged, STAGED, 0)).astype(np.uint8)
     return spans.take(drains), holds
+
+
+def _receives(view: RankView) -> Bool:
+    """Whether a span of the device brings this rank what others computed for it."""
+    messages = view.trace.detail.messages
+    brings = [communication_kind(kind.operation) in BRINGING for kind in messages.kinds]
+    place = detail_rows(messages, view.device)
+    found = np.zeros(len(view.device), np.bool_)
+    known = place != NONE
+    found[known] = np.array(brings, np.bool_)[messages.kind[place[known]]]
+    return found
 
 
 def _columns(spans: Spans, number_of: UInt32) -> _replay.Spans:
