@@ -61,6 +61,17 @@ def test_short_kernels_launched_one_by_one_are_found(script: Any) -> None:
     assert "A01" in found(steps(story, 3, body).trace())
 
 
+def test_a_few_launches_that_load_code_are_not_many_short_kernels(script: Any) -> None:
+    story = script()
+    for _ in range(6):
+        story.launch("elementwise", 3, cost=4000)
+    for _ in range(50):
+        story.host("aten::add", 10).launch("elementwise", 3, cost=6)
+        story.launch("gemm_tensorop", 900, cost=6)
+        story.host_us = story.device_us + 1
+    assert "A01" not in found(story.trace())
+
+
 def test_long_kernels_in_a_full_queue_are_not_launch_bound(script: Any) -> None:
     story = script()
 

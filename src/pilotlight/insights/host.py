@@ -25,6 +25,7 @@ from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans
 SHORT_KERNEL_NS = 10_000
 LAUNCH_IDLE_RATIO = 0.15
 LAUNCH_CALL_RATIO = 0.10
+FEW_USUAL = 10
 QUEUE_EMPTY_NS = 5_000
 SYNC_RATIO = 0.015
 # What graphs leave of the host's time for launches.
@@ -224,7 +225,9 @@ def _median_issue_ns(view: RankView, kernels: Bool) -> float:
 
 
 def _launch_call_ratio(view: RankView) -> float:
-    """The part of the steady time in calls that launch and do not wait for what they launch."""
+    """The part of the steady time in calls that launch and do not wait for what they launch. The
+    first launch of a kernel may load its code, which takes milliseconds and no graph saves: each
+    counts as a few usual ones at most."""
     told = (view.trace, view.device, view.launch, view.calls)
     calls = view.calls.take(~awaits_copy(*told) & ~stages_copy(*told))
     names = view.trace.names
@@ -232,7 +235,9 @@ def _launch_call_ratio(view: RankView) -> float:
     calls = calls.take(wanted[calls.name])
     start_ns, end_ns = view.steady_window()
     inside = (calls.start_ns >= start_ns) & (calls.start_ns < end_ns)
-    return float(calls.duration_ns[inside].sum()) / max(1, end_ns - start_ns)
+    took_ns = calls.duration_ns[inside]
+    most_ns = FEW_USUAL * float(np.median(took_ns)) if len(took_ns) else 0.0
+    return float(np.minimum(took_ns, most_ns).sum()) / max(1, end_ns - start_ns)
 
 
 def _calls(view: RankView, pattern: re.Pattern[str]) -> Spans:
