@@ -241,3 +241,33 @@ def test_two_ranks_that_differ_a_little_have_no_straggler() -> None:
 def test_a_rank_that_has_just_begun_to_be_late_is_no_imbalance() -> None:
     windows = job(lambda r, s, g: steady(r, s, g) + (1e8 if r == 2 and s >= 30 else 0))
     assert "imbalance" not in causes(diagnose_windows(windows))
+
+
+def begun(step: int, rank: int, steps: int) -> bool:
+    """Whether rank 2 is late: in the last of them."""
+    return rank == 2 and step >= STEPS - steps
+
+
+def test_a_rank_that_begins_to_be_late_in_long_steps_is_named_after_a_few_of_them() -> None:
+    def own(rank: int, step: int, random: np.random.Generator) -> float:
+        once = 3.0 if rank == 1 and step == STEPS - 2 else 1.0
+        return 20 * steady(rank, step, random) * once * (1.4 if begun(step, rank, 5) else 1)
+
+    (late,) = [one for one in diagnose_windows(job(own)).findings if one.rank == 2]
+    assert (late.cause, late.confidence) == ("straggler", "high")
+
+
+@pytest.mark.parametrize(
+    ("step_s", "late_before", "steps"),
+    [(2.0, 3, 4), (2.0, 0, 2), (0.1, 0, 12)],
+    ids=["often late before", "two steps", "a second of fast steps"],
+)
+def test_a_few_late_steps_that_may_be_chance_name_nobody(
+    step_s: float, late_before: int, steps: int
+) -> None:
+    def own(rank: int, step: int, random: np.random.Generator) -> float:
+        is_one_of_many = late_before and rank == 2 and step % late_before == 0
+        is_late = begun(step, rank, steps) or is_one_of_many
+        return 10 * step_s * steady(rank, step, random) * (1.4 if is_late else 1)
+
+    assert "straggler" not in causes(diagnose_windows(job(own)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,10 +23,13 @@ from pilotlight.insights.online.window import (
 from pilotlight.trace.trace import Float64
 
 MIN_STEPS = 20
-# Of steps that are far apart, or take a while, fewer are enough if all say the same, and loudly.
+# Of steps that are far apart fewer are enough if all say the same, and loudly.
 MIN_STEPS_APART = 8
 LOUD_RATIO = 0.1
+# Of steps that follow each other as few as chance does not explain, by what was usual before.
 A_WHILE_NS = 5_000_000_000
+MIN_STEPS_IN_A_ROW = 3
+CHANCE = 1e-6
 LATE_SHARE = 0.6
 EXCESS_RATIO = 0.015
 # One other rank does not show how much ranks differ without a fault.
@@ -62,9 +65,36 @@ def stragglers(ranks: Ranks) -> Verdict:
     verdict = _straggler(ranks)
     if verdict.findings or len(ranks.step) < MIN_STEPS:
         return verdict
-    latest = ranks.latest(MIN_STEPS_APART)
-    loud = _straggler(latest) if latest.total_ns >= A_WHILE_NS else Verdict()
+    if ranks.are_apart:
+        latest = ranks.latest(MIN_STEPS_APART)
+        loud = _straggler(latest) if latest.total_ns >= A_WHILE_NS else Verdict()
+    else:
+        loud = _begun(ranks)
     return loud if loud.findings else verdict
+
+
+def _begun(ranks: Ranks) -> Verdict:
+    """A rank that is far behind the middle of the others in every step since a while, and was not
+    so often before that chance makes such a row. What another rank does in one of these steps
+    takes nothing from it."""
+    own = _own(ranks, 2, MIN_STEPS)
+    if isinstance(own, str):
+        return Verdict(missing=own)
+    # By the least of them: what another does in one step is none of it.
+    worst = int(own[:, -MIN_STEPS_IN_A_ROW:].min(axis=1).argmax())
+    is_loud = _excess(own, worst) >= LOUD_RATIO * ranks.typical_ns
+    quiet = np.flatnonzero(~is_loud)
+    before = int(quiet[-1]) + 1 if len(quiet) else 0
+    in_a_row = len(is_loud) - before
+    usual = (int(is_loud[:before].sum()) + 1) / (before + 2)
+    is_chance = len(own) * usual**in_a_row > CHANCE
+    if in_a_row < MIN_STEPS_IN_A_ROW or is_chance:
+        return Verdict()
+    latest = ranks.latest(in_a_row)
+    if latest.total_ns < A_WHILE_NS:
+        return Verdict()
+    found = _held_up(latest, own[:, before:], worst).findings
+    return Verdict(tuple(replace(one, confidence="high") for one in found))
 
 
 def _straggler(ranks: Ranks) -> Verdict:
@@ -72,11 +102,16 @@ def _straggler(ranks: Ranks) -> Verdict:
     if isinstance(own, str):
         return Verdict(missing=own)
     worst = int(own.mean(axis=1).argmax())
+    beyond = own[worst] - np.delete(own, worst, axis=0).max(axis=0)
+    if len(ranks.step) < MIN_STEPS and beyond.min() < LOUD_RATIO * ranks.typical_ns:
+        return Verdict(missing=f"needs {MIN_STEPS} steps that all ranks have")
+    return _held_up(ranks, own, worst) if _is_sure(_excess(own, worst)) else Verdict()
+
+
+def _held_up(ranks: Ranks, own: Float64, worst: int) -> Verdict:
     others = np.delete(own, worst, axis=0)
     late_share = float((own.argmax(axis=0) == worst).mean())
     beyond = own[worst] - others.max(axis=0)
-    if len(ranks.step) < MIN_STEPS and beyond.min() < LOUD_RATIO * ranks.typical_ns:
-        return Verdict(missing=f"needs {MIN_STEPS} steps that all ranks have")
     gain = float(np.maximum(beyond, 0.0).sum()) / ranks.total_ns
     means = others.mean(axis=1)
     spread = 1.4826 * float(np.median(np.abs(means - np.median(means))))
@@ -85,7 +120,6 @@ def _straggler(ranks: Ranks) -> Verdict:
         late_share < LATE_SHARE
         or gain < (EXCESS_OF_TWO_RATIO if len(own) == 2 else EXCESS_RATIO)
         or apart < SPREADS * spread
-        or not _is_sure(own[worst] - np.median(others, axis=0))
     ):
         return Verdict()
     # Of two, one that is a little slower for a while may be the other next.
@@ -113,6 +147,12 @@ def _straggler(ranks: Ranks) -> Verdict:
             ),
         )
     )
+
+
+def _excess(own: Float64, worst: int) -> Float64:
+    """Of each step, over the middle of the other ranks."""
+    excess: Float64 = own[worst] - np.median(np.delete(own, worst, axis=0), axis=0)
+    return excess
 
 
 def imbalance(ranks: Ranks) -> Verdict:
