@@ -62,7 +62,7 @@ class Agent:
         parser.add_argument(
             "--batch-seconds",
             metavar="S",
-            help="how often a batch is sent, 1 to 300 (PILOTLIGHT_BATCH_SECONDS, else 10)",
+            help="how often a batch is sent, 1 to 300 (PILOTLIGHT_BATCH_SECONDS, else 5)",
         )
         parser.add_argument("--cluster", help="name of the cluster that this node belongs to")
         parser.add_argument("--json", action="store_true", help="say where it listens as JSON")

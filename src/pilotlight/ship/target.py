@@ -13,7 +13,7 @@ from pilotlight.errors import UsageError
 from pilotlight.recording.places import recordings_root
 
 SPOOL_BYTES = 256 << 20
-BATCH_S = 10.0
+BATCH_S = 5.0
 
 
 @dataclass(frozen=True)

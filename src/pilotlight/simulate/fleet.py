@@ -12,9 +12,14 @@ from pilotlight.ship.envelope import Value, seal
 from pilotlight.ship.wire import LAUNCHED, NAME, PARTS, PROTOCOL, STACK, WAIT_KNOWN
 
 WINDOW_NS = 10_000_000_000
+BATCH_NS = 5_000_000_000
+SETTLE_NS = 2_000_000_000
+"""How often an agent sends, and how long it waits for what belongs to a step."""
 _VARIANTS = 4
 _ALL_KNOWN = (1 << len(PARTS)) - 1 | WAIT_KNOWN
 _RANGE, _SAMPLE, _ACTIVITY, _COLLECTIVE = 1, 2, 5, 6
+# Where the rows of a table have their time.
+_TIMES = {"steps": 2, "windows": 1, "histograms": 1, "collectives": 1, "counters": 2}
 
 _KERNELS = (
     ("nvjet_tst_192x192_64x4_qkv_TNN", 0.26),
@@ -88,12 +93,15 @@ class FleetJob:
 
 @dataclass
 class SimulatedAgent:
-    """One node's agent. `batch` gives the body for the windows between two times."""
+    """One node's agent. `batch` gives the body of what it tells between two times: of what has
+    settled. Its clock is `clock_ns` ahead."""
 
     job: FleetJob
     node: int
     epoch: int
     cluster: str = "sim"
+    settle_ns: int = 0
+    clock_ns: int = 0
     sequence: int = 0
     started_ns: int = 0
     _told: set[int] = field(default_factory=set)
@@ -108,11 +116,13 @@ class SimulatedAgent:
         return f"node{self.job.first_node + self.node:04d}"
 
     def batch(self, from_ns: int, to_ns: int, state: str = "running") -> bytes:
-        """Everything that ended in [from, to); the next sequence number."""
+        """Everything that ended in [from, to), sums of windows when these have; the next sequence
+        number."""
         job = self.job
         self.sequence += 1
         self.started_ns = self.started_ns or from_ns
         first = self.node * job.ranks_per_node
+        since_ns, until_ns = from_ns - self.settle_ns, to_ns - self.settle_ns
         steps: list[list[Value]] = []
         windows: list[list[Value]] = []
         histograms: list[list[Value]] = []
@@ -121,22 +131,27 @@ class SimulatedAgent:
         latest = []
         for place in range(job.ranks_per_node):
             rank = first + place
-            rows = list(rank_steps(job, rank, from_ns, to_ns))
+            rows = list(rank_steps(job, rank, since_ns, until_ns))
             steps += [[place, *row] for row in rows]
             latest.append(rows[-1][0] if rows else -1)
             if rows:
                 self._last_step_ns[rank] = rows[-1][1] + rows[-1][2]
-            time_ns = from_ns // WINDOW_NS * WINDOW_NS
-            noise = random.Random(hash((job.seed, time_ns, rank, 1)))
-            windows += _windows(place, time_ns, rows, noise)
-            collectives += _collectives(place, job.ranks, time_ns, rows)
-            counters += _counters(job, place, rank, time_ns, rows)
-            histograms += [
-                [place, time_ns, _ACTIVITY, _id(name), 140 + n + bucket, 4 * len(rows)]
-                for n, (name, _) in enumerate(_KERNELS)
-                for bucket in range(4)
-                if rows
-            ]
+            collectives += _collectives(place, job.ranks, since_ns // WINDOW_NS * WINDOW_NS, rows)
+            for time_ns in _ended(since_ns, until_ns):
+                of_window = (
+                    rows
+                    if time_ns == since_ns and until_ns - since_ns == WINDOW_NS
+                    else list(rank_steps(job, rank, time_ns, time_ns + WINDOW_NS))
+                )
+                noise = random.Random(hash((job.seed, time_ns, rank, 1)))
+                windows += _windows(place, time_ns, of_window, noise)
+                counters += _counters(job, place, rank, time_ns, of_window)
+                histograms += [
+                    [place, time_ns, _ACTIVITY, _id(name), 140 + n + bucket, 4 * len(of_window)]
+                    for n, (name, _) in enumerate(_KERNELS)
+                    for bucket in range(4)
+                    if of_window
+                ]
         header = {
             "protocol": list(PROTOCOL),
             "agent": self.name,
@@ -146,7 +161,7 @@ class SimulatedAgent:
             "cluster": self.cluster,
             "node": self.host,
             "version": "0.1.0",
-            "made_ns": to_ns,
+            "made_ns": to_ns + self.clock_ns,
             "places": [self._place(first, place, step, to_ns) for place, step in enumerate(latest)],
             "jobs": [self._facts(state, to_ns)],
             "events": self._errors(first, from_ns, to_ns),
@@ -166,6 +181,9 @@ class SimulatedAgent:
             "counters": counters,
             "names": self._names(),
         }
+        for name, column in _TIMES.items():
+            for row in tables[name]:
+                row[column] = int(row[column]) + self.clock_ns
         return seal(header, tables)
 
     def _place(self, first: int, place: int, step: int, now_ns: int) -> dict[str, object]:
@@ -178,9 +196,9 @@ class SimulatedAgent:
             "pid": 4000 + place,
             "gpu": place,
             "gpu_name": "NVIDIA H100 80GB HBM3",
-            "last_step_ns": self._last_step_ns.get(first + place, 0),
+            "last_step_ns": self._last_step_ns.get(first + place, -self.clock_ns) + self.clock_ns,
             "python": "3.11.7",
-            "started_ns": self.started_ns,
+            "started_ns": self.started_ns + self.clock_ns,
             "step": step,
             "read": 1000,
             "cost": _cost(self.job.seed, first + place, now_ns) if self._tells_cost else {},
@@ -189,7 +207,7 @@ class SimulatedAgent:
     def _errors(self, first: int, from_ns: int, to_ns: int) -> list[dict[str, object]]:
         return [
             {
-                "time_ns": fault.from_ns,
+                "time_ns": fault.from_ns + self.clock_ns,
                 "device": f"gpu{fault.rank - first}",
                 "name": "xid",
                 "value": 79,
@@ -205,8 +223,8 @@ class SimulatedAgent:
         return {
             "job": self.job.name,
             "attempt": self.job.attempt,
-            "started_ns": self.started_ns,
-            "ended_ns": 0 if state == "running" else now_ns,
+            "started_ns": self.started_ns + self.clock_ns,
+            "ended_ns": 0 if state == "running" else now_ns + self.clock_ns,
             "state": state,
             "launcher": "torchrun",
             "world_size": self.job.world_size or self.job.ranks,
@@ -236,6 +254,11 @@ class SimulatedAgent:
         new = [(kind, text) for kind, text in known if _id(text) not in self._told]
         self._told.update(_id(text) for _, text in new)
         return [[_id(text), kind, text] for kind, text in new]
+
+
+def _ended(since_ns: int, until_ns: int) -> range:
+    """The windows that ended meanwhile."""
+    return range(since_ns // WINDOW_NS * WINDOW_NS, until_ns - WINDOW_NS + 1, WINDOW_NS)
 
 
 def agents_of(job: FleetJob, epoch: int) -> list[SimulatedAgent]:

@@ -13,8 +13,10 @@ from pilotlight.recording.columns import Array
 from pilotlight.ship.envelope import Value, seal
 from pilotlight.ship.wire import PARTS, PROTOCOL, WAIT_KNOWN
 
-WINDOW_NS = 10_000_000_000
+BATCH_NS = 5_000_000_000
 _SETTLE_NS = 2_000_000_000
+# An agent looks once a second whether a batch is due.
+_LATE_NS = 1_000_000_000
 _ALL_TOLD = 32
 _TOLD_APART_NS = 100_000_000
 _PART = {part.removesuffix("_ns"): index for index, part in enumerate(PARTS)}
@@ -97,22 +99,20 @@ class Training:
         """When each comes, and its body; the agents of the nodes are not in step."""
         random = np.random.default_rng(self.seed + 1)
         nodes = -(-self.ranks // self.ranks_per_node)
-        phases = random.integers(0, WINDOW_NS, nodes)
-        due = sorted(
-            (int(phase) + window * WINDOW_NS, node, window)
-            for node, phase in enumerate(phases)
-            for window in range(int(self.lasts_s * 1e9) // WINDOW_NS)
-        )
-        for when_ns, node, window in due:
-            yield epoch_ns + when_ns, self._body(epoch_ns, node, window, when_ns)
+        count = int(self.lasts_s * 1e9) // BATCH_NS
+        due = random.integers(0, BATCH_NS, (nodes, 1)) + BATCH_NS * np.arange(count)
+        due += random.integers(0, _LATE_NS, due.shape)
+        order = sorted((int(due[node, n]), node, n) for node in range(nodes) for n in range(count))
+        for when_ns, node, number in order:
+            since_ns = int(due[node, number - 1]) if number else _SETTLE_NS - 1
+            yield epoch_ns + when_ns, self._body(epoch_ns, node, number, since_ns, when_ns)
 
-    def _body(self, epoch_ns: int, node: int, window: int, when_ns: int) -> bytes:
+    def _body(self, epoch_ns: int, node: int, number: int, since_ns: int, when_ns: int) -> bytes:
         first = node * self.ranks_per_node
         mine = range(first, min(first + self.ranks_per_node, self.ranks))
         start, length, _, _ = self._made
         ends = start + length
-        since_ns = when_ns - WINDOW_NS - _SETTLE_NS if window else -1
-        chosen = np.flatnonzero((ends > since_ns) & (ends <= when_ns - _SETTLE_NS))
+        chosen = np.flatnonzero((ends > since_ns - _SETTLE_NS) & (ends <= when_ns - _SETTLE_NS))
         rows: list[list[Value]] = []
         for place, rank in enumerate(mine):
             rows += ([place, *row] for row in self._rows(rank, chosen, epoch_ns))
@@ -121,7 +121,7 @@ class Training:
             "protocol": list(PROTOCOL),
             "agent": f"agent{node}",
             "epoch": epoch_ns,
-            "sequence": window + 1,
+            "sequence": number + 1,
             "node": f"node{node}",
             "made_ns": epoch_ns + when_ns,
             "places": [
