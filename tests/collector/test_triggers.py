@@ -113,10 +113,9 @@ def test_captures_are_limited_by_job_by_node_at_once_and_in_bytes(tmp_path: Path
         with pytest.raises(UsageError, match="node node2 was captured"):
             slow.ask("t", "other", 0, {"a2": agents["a2"]}, 20, "hang", "trigger")
         assert slow.counts["refused: job rate"] == slow.counts["refused: node rate"] == 1
-        by_kind = desk(per_job_s=600, per_node_s=0.001)
-        for rate in ("slow step", "finding", "critical"):
+        by_kind = desk(per_job_s=600, per_node_s=600, most_at_once=9)
+        for rate in ("slow step", "finding", "rank", "critical"):
             by_kind.ask("t", "job", 0, agents, 20, rate, "trigger", rate=rate)
-            time.sleep(0.01)
         with pytest.raises(UsageError, match="job job was captured"):
             by_kind.ask("t", "job", 0, agents, 20, "slow step", "trigger", rate="slow step")
         few = desk(most_at_once=1)
@@ -158,6 +157,31 @@ def test_a_finding_that_had_to_wait_for_its_capture_gets_it_later(tmp_path: Path
         client.put(f"/v1/detail?capture={first}&agent={agent.name}&refused=no")
         assert captured(client, "hangs", "hang")["finding"]
     collector.close()
+
+
+def test_a_finding_shares_the_capture_that_has_its_rank_and_its_seconds(tmp_path: Path) -> None:
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    fault = FleetFault("straggler", 5, now_ns - 2 * WINDOW_NS, factor=1.3)
+    job = FleetJob("job", 2, 4, step_ns=STEP_NS, faults=[fault])
+    config = Config(watch=Watch(every_s=0.2))
+    collector = Collector(parse_place(str(tmp_path / "store")), config)
+    with TestClient(make_app(collector)) as client:
+        play(client, job, now_ns - 2 * WINDOW_NS, 8)
+        until(lambda: collector.watcher.jobs())
+        asked = client.post("/v1/captures", json={"job": "job"}).json()["data"]["id"]
+        play(client, job, now_ns, 2)
+        until(lambda: [one for one in _open(client) if one["cause"] == "slow_gpu"], 60)
+        for agent in agents_of(job, now_ns):
+            client.put(f"/v1/detail?capture={asked}&agent={agent.name}", content=b"detail")
+        until(lambda: [one for one in _open(client) if one["capture"] == asked], 60)
+        reasons = [one["reason"] for one in client.get("/v1/captures").json()["data"]]
+        assert "slow_gpu" not in reasons
+    collector.close()
+
+
+def _open(client: TestClient) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get("/v1/findings?state=open").json()["data"]
+    return found
 
 
 def two_nodes(heard_ns: tuple[int, int]) -> RecentJob:

@@ -61,11 +61,11 @@ def started(
 
 
 def play(
-    client: TestClient, kind: str, windows: int = 14, since: float = 3, state: str = "running"
+    client: TestClient, kind: str, windows: int = 14, since: float = 3, factor: float = 1.3
 ) -> list[SimulatedAgent]:
     """A job of eight ranks; rank 5 is at fault in the last windows."""
     now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
-    fault = FleetFault(kind, 5, now_ns - int(since * WINDOW_NS), factor=1.3)
+    fault = FleetFault(kind, 5, now_ns - int(since * WINDOW_NS), factor=factor)
     job = FleetJob("job", 2, 4, step_ns=500_000_000, faults=[fault] if kind else [])
     agents = agents_of(job, now_ns)
     for number in range(windows):
@@ -101,7 +101,7 @@ def test_a_rank_at_fault_is_found_with_its_cause(
 
 def test_what_is_known_better_is_said_at_once(started: tuple[Collector, TestClient]) -> None:
     _, client = started
-    agents = play(client, "loader", since=0.82)
+    agents = play(client, "loader", since=0.25, factor=1.9)
     (found,) = until(lambda: findings(client))
     assert found["title"] == "The job waits for its data loader"
     now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS

@@ -6,8 +6,8 @@ import contextlib
 import secrets
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from pilotlight.store.store import Store
 ANSWER_S = 120.0
 _DAY_NS = 86_400 * 10**9
 _USER_GAP_S = 5.0
+_REMEMBERED = 256
 _NO_BUDGET = "the captures that are kept have used up their disk budget"
 
 
@@ -42,9 +43,10 @@ class CaptureDesk:
         self._on_stored = on_stored
         self.shelf = Shelf(store.place.captures)
         self._open: dict[str, Capture] = {}
+        self._latest: deque[Capture] = deque(maxlen=_REMEMBERED)
         self._guard = threading.RLock()
         self._job_last_s: dict[tuple[str, str, str], float] = {}
-        self._node_last_s: dict[tuple[str, str], float] = {}
+        self._node_last_s: dict[tuple[str, str, str], float] = {}
         self.counts: Counter[str] = Counter()
         if store.place.server is None:
             self._give_up_before(time.time_ns())
@@ -62,8 +64,8 @@ class CaptureDesk:
         options: Mapping[str, object] | None = None,
         rate: str = "finding",
     ) -> Capture:
-        """UsageError: a limit is reached, and which. `rate`: with which others of the job it
-        shares one, so that what matters does not wait for what does not."""
+        """UsageError: a limit is reached, and which. `rate`: with which others of the job and of
+        its nodes it shares one, so that what matters does not wait for what does not."""
         now_s, now_ns = time.monotonic(), time.time_ns()
         rate = "user" if reason == "user" else rate
         with self._guard:
@@ -84,15 +86,28 @@ class CaptureDesk:
                 options=dict(options or {}),
             )
             self._open[capture.id] = capture
+            self._latest.append(capture)
             self._job_last_s[tenant, job, rate] = now_s
             for node, _ in agents.values():
-                self._node_last_s[tenant, node] = now_s
+                self._node_last_s[tenant, node, rate] = now_s
             self.counts["requested"] += 1
         self._store.insert_rows("captures", [capture.row(now_ns)])
         self.audit(tenant, asked_by, "capture", f"{job} {capture.id} {reason}")
         for agent in agents:
             self._ring(tenant, agent)
         return capture
+
+    def covering(
+        self, tenant: str, job: str, ranks: Sequence[int], since_ns: int
+    ) -> Capture | None:
+        """One of these ranks that was asked for since then, also one on its way."""
+        with self._guard:
+            for capture in reversed(self._latest):
+                is_theirs = (capture.tenant, capture.job) == (tenant, job)
+                is_new = capture.requested_ns >= since_ns and capture.state != "failed"
+                if is_theirs and is_new and set(ranks) <= set(capture.ranks):
+                    return capture
+        return None
 
     def audit(self, tenant: str, who: str, action: str, what: str) -> None:
         row = {"tenant": tenant, "time_ns": time.time_ns(), "who": who}
@@ -281,7 +296,7 @@ class CaptureDesk:
             raise UsageError(f"job {job} was captured {now_s - last_s:.0f} s ago")
         if not is_user:
             for node, _ in agents.values():
-                node_s = self._node_last_s.get((tenant, node))
+                node_s = self._node_last_s.get((tenant, node, rate))
                 if node_s is not None and now_s - node_s < settings.per_node_s:
                     self.counts["refused: node rate"] += 1
                     raise UsageError(f"node {node} was captured {now_s - node_s:.0f} s ago")

@@ -55,6 +55,7 @@ class Watcher:
         self._register = Register()
         self._written: dict[str, tuple[int, str]] = {}
         self._asked: set[str] = set()
+        self._sharing: dict[str, set[str]] = {}  # by capture the findings that it is of too
         self._history_ns: dict[tuple[str, str], int] = {}
         self._regressions: dict[tuple[str, str], tuple[Finding, ...]] = {}
         self.counts: Counter[str] = Counter()
@@ -100,12 +101,14 @@ class Watcher:
             return list(self._agents.values())
 
     def stored(self, capture: Capture) -> None:
-        """A capture is complete: its finding says so."""
-        if not capture.finding or capture.state == "failed":
+        """A capture is complete: its findings say so."""
+        findings = {capture.finding, *self._sharing.pop(capture.id, ())}
+        if capture.state == "failed":
             return
-        changed = self._register.captured(capture.finding, capture.id, time.time_ns())
-        if changed is not None:
-            self._write([changed])
+        for id in filter(None, findings):
+            changed = self._register.captured(id, capture.id, time.time_ns())
+            if changed is not None:
+                self._write([changed])
 
     def close(self) -> None:
         self._incoming.put(None)
@@ -257,11 +260,24 @@ class Watcher:
             return
         if one.capture or one.id in self._asked:
             return
-        rate = "critical" if one.severity == "critical" else "finding"
-        if self._capture(job, one.ranks, cause, one.id, rate):
+        is_of_a_rank = one.finding.rank is not None
+        rate = "critical" if one.severity == "critical" else "rank" if is_of_a_rank else "finding"
+        if self._share(job, one) or self._capture(job, one.ranks, cause, one.id, rate):
             self._asked.add(one.id)
         elif one.updated_ns == one.opened_ns:
             self.counts["triggers held back"] += 1
+
+    def _share(self, job: RecentJob, one: Opened) -> bool:
+        """What shows the same ranks in the same seconds is captured once: a slow device that turns
+        out to be throttled is another finding of the same."""
+        since_ns = one.opened_ns - int(1e9 * self._config.captures.seconds)
+        capture = self._desk.covering(job.tenant, job.job, one.ranks, since_ns)
+        if capture is None:
+            return False
+        self._sharing.setdefault(capture.id, set()).add(one.id)
+        if capture.state != "requested":
+            self.stored(capture)
+        return True
 
     def _trigger_slow_steps(self, job: RecentJob) -> None:
         slow = job.slow_ranks(self._config.watch.slow_step) if job.has_news else []
