@@ -6,6 +6,7 @@ import http.client
 import json
 import random
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -183,6 +184,31 @@ def test_scopes_keep_tokens_apart_and_tenants_do_not_see_each_other(tmp_path: Pa
     _, counted = running.ask("POST", "/v1/query", sql, made["read", "blue"])
     assert json.loads(counted)["data"]["rows"] == [[0]]
     assert running.ask("GET", "/healthz")[0] == 200
+    running.stop()
+
+
+def test_who_may_not_fetch_a_capture_does_not_ask_for_one(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    tokens = parse_place(str(store)).tokens
+    may = {
+        scope: create_token(tokens, [scope], "default", "", 1)[0]
+        for scope in ("ingest", "capture", "read")
+    }
+    paper = tmp_path / "capture.token"
+    paper.write_text(may["capture"])
+    running = RunningCollector(store)
+    running.start()
+    (body,) = bodies(1)
+    running.ask("POST", "/v1/batches", body, may["ingest"])
+    until(lambda: running.get("/v1/jobs", may["read"])["data"])
+    words = ["capture", "job", "--collector", f"http://127.0.0.1:{running.port}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pilotlight", *words, "--token-file", str(paper)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0 and "has not the scope read" in done.stderr
+    assert running.get("/v1/captures", may["read"])["data"] == []
     running.stop()
 
 

@@ -31,6 +31,8 @@ def capture_by_collector(
     question = {"job": args.target, "ranks": list(ranks), "seconds": seconds}
     question["steps"] = args.steps or 0
     question["detail"] = [name for name in DETAIL if getattr(args, name)]
+    # Who may not fetch a capture is told before one is asked for.
+    asking.get("/v1/captures", job=args.target)
     id = args.id or asking.post("/v1/captures", question)["id"]
     capture = _wait(asking, args.target, id, args.timeout)
     files = asking.get("/v1/captures/files", id=capture["id"])
