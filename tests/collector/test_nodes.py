@@ -14,7 +14,7 @@ from tests.collector.conftest import until
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Config, Watch
-from pilotlight.collector.watch.nodes import device_errors
+from pilotlight.collector.watch.nodes import device_errors, silent_nodes
 from pilotlight.collector.watch.opened import Register
 from pilotlight.collector.watch.recent import RecentJob, take_in
 from pilotlight.ship.envelope import seal
@@ -22,6 +22,8 @@ from pilotlight.ship.wire import PROTOCOL
 from pilotlight.store.batch import Batch, Clock, decode
 from pilotlight.store.place import parse_place
 
+SECOND = 1_000_000_000
+KILL = {"time_ns": 5, "device": "cgroup jobs/b", "name": "oom_kill", "value": 1, "text": "1 killed"}
 XID = {"time_ns": 5, "device": "gpu4", "name": "xid", "value": 79, "text": "off the bus"}
 
 
@@ -81,6 +83,72 @@ def test_a_job_whose_gpu_nobody_knows_may_have_it_where_no_other_has() -> None:
     jobs: dict[tuple[str, str], RecentJob] = {}
     take_in(jobs, batch({"ranks": [0, 1], "alone": [-1]}, XID))
     assert causes(jobs) == {"ranks": [("node_event", None)], "alone": [("xid", None)]}
+
+
+def in_groups(**groups: str) -> list[dict[str, Any]]:
+    return [
+        {"job": job, "rank": 0, "process": number, "gpu": number, "group": group}
+        for number, (job, group) in enumerate(groups.items())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "causes_of"),
+    [
+        ({"a": "cgroup jobs/a", "b": "cgroup jobs/b"}, ("node_event", "oom_kill")),
+        ({"a": "cgroup jobs/b", "b": "cgroup jobs/b"}, ("oom_kill", "oom_kill")),
+        ({"a": "", "b": ""}, ("oom_kill", "oom_kill")),
+    ],
+    ids=["one has it", "both have it", "nobody knows"],
+)
+def test_processes_killed_for_memory_are_of_the_jobs_in_their_group(
+    groups: dict[str, str], causes_of: tuple[str, str]
+) -> None:
+    jobs: dict[tuple[str, str], RecentJob] = {}
+    told = body({"a": [], "b": []}, [], places=in_groups(**groups))
+    take_in(jobs, decode("default", told, Clock(), time.time_ns()))
+    # What was killed is in no batch any more.
+    told = body({"a": [], "b": []}, [KILL], 2, places=in_groups(a=groups["a"]))
+    take_in(jobs, decode("default", told, Clock(), time.time_ns()))
+    assert tuple(found[0][0] for found in causes(jobs).values()) == causes_of
+
+
+def heard(jobs: dict[tuple[str, str], RecentJob], node: int, at_s: int, batch_s: float) -> None:
+    header = {
+        "protocol": list(PROTOCOL),
+        "agent": f"agent{node}",
+        "epoch": 1,
+        "sequence": at_s + 1,
+        "node": f"node{node}",
+        "made_ns": at_s * SECOND,
+        "places": [{"job": "job", "rank": node}],
+        "jobs": [{"job": "job"}],
+        "facts": {"batch_s": batch_s},
+    }
+    take_in(jobs, decode("default", seal(header, {}), Clock(), at_s * SECOND))
+
+
+def silent_at(at_s: int, heard_s: dict[int, list[int]], batch_s: float = 5.0) -> list[str]:
+    """The nodes that are silent then, by when each was heard."""
+    jobs: dict[tuple[str, str], RecentJob] = {}
+    for when_s, node in sorted((s, node) for node, times in heard_s.items() for s in times):
+        if when_s <= at_s:
+            heard(jobs, node, when_s, batch_s)
+    (job,) = jobs.values()
+    return [one.title for one in silent_nodes(job, at_s * SECOND)]
+
+
+def test_the_first_to_come_back_after_a_cut_does_not_make_the_others_silent() -> None:
+    every_5_s = list(range(1, 100, 5))
+    times = {0: [*every_5_s, *range(300, 500, 5)], 1: [*every_5_s, *range(362, 500, 5)]}
+    assert [silent_at(at_s, times) for at_s in (300, 330, 361, 400)] == [[], [], [], []]
+    times[1] = every_5_s
+    assert silent_at(380, times) == ["Nothing comes from node node1"]
+
+
+def test_agents_that_send_rarely_are_not_silent_in_between() -> None:
+    assert silent_at(420, {0: [1, 121, 241, 361], 1: [60, 180, 300]}, batch_s=120.0) == []
+    assert silent_at(850, {0: list(range(1, 900, 120)), 1: [60, 180]}, batch_s=120.0)
 
 
 def test_what_another_job_has_is_no_alarm_and_no_reason_for_a_capture() -> None:

@@ -53,6 +53,7 @@ def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int)
         "process": process.index,
         "role": role[:200],
         "pid": process.pid,
+        "group": one.group[:200],
         "python": str(identity.get("python", ""))[:200],
         "started_ns": process.began_ns + to_realtime_ns,
         "ended_ns": one.ended_ns + to_realtime_ns if one.ended_ns else 0,

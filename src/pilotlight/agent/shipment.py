@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pilotlight.agent.cost import Meter
+from pilotlight.agent.counters.cgroup import group_of
 from pilotlight.agent.job import Job
 from pilotlight.agent.launched import OTHER, Launched
 from pilotlight.agent.parts import StepParts
@@ -62,6 +63,7 @@ class ProcessShipment:
 
     def __init__(self, process: Process) -> None:
         self.process = process
+        self.group = group_of(process.pid)
         self.definitions = Definitions()
         self.parts = StepParts(self.definitions)
         self.launched = Launched()

@@ -207,6 +207,7 @@ class Shipping:
             "losses": losses,
             "events": self.devices.take_events(realtime_ns - time.monotonic_ns()),
             "facts": {
+                "batch_s": self._target.batch_s,
                 "cpu_ratio": round(max(0.0, governor.cpu_ratio()), 6),
                 "rss_bytes": governor.latest.rss_bytes,
                 "spool_bytes": self.outbox.size_bytes,

@@ -59,6 +59,7 @@ class Place(msgspec.Struct, frozen=True):
     process: Small = 0
     role: Label = "rank"
     pid: Small = 0
+    group: Label = ""
     gpu: Small = -1
     gpu_name: Label = ""
     python: Label = ""
@@ -103,6 +104,7 @@ class DoctorCheck(msgspec.Struct, frozen=True):
 
 
 class AgentFacts(msgspec.Struct, frozen=True):
+    batch_s: Annotated[float, Meta(ge=0, le=1e6)] = 10.0
     cpu_ratio: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
     rss_bytes: Count = 0
     cpu_ceiling_ratio: Ratio = 0.0

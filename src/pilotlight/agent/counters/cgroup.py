@@ -52,12 +52,9 @@ class Cgroup:
     def _look(self) -> None:
         found: dict[str, tuple[Path, Path]] = {}
         for pid in list(self._pids())[:_MOST_PIDS]:
-            try:
-                text = (self._root / f"proc/{pid}/cgroup").read_text()
-            except OSError:
-                continue
-            cpu, memory = group_folders(text, self._place)
-            found.setdefault(f"cgroup {_short(text)}", (cpu, memory))
+            text = _groups_of(pid, self._root)
+            if text:
+                found.setdefault(_device(text), group_folders(text, self._place))
         names = list(found)
         self._left_out = max(0, len(names) - _MOST_GROUPS)
         self._groups = {name: found[name] for name in names[:_MOST_GROUPS]}
@@ -99,6 +96,12 @@ class Cgroup:
                         yield Event(device, "oom_kill", count - before, text)
 
 
+def group_of(pid: int, root: Path = Path("/")) -> str:
+    """What the group of a process is called among the devices; empty where nobody knows."""
+    text = _groups_of(pid, root)
+    return _device(text) if text else ""
+
+
 def group_folders(text: str, place: Path) -> tuple[Path, Path]:
     """Where /proc/PID/cgroup says that the cpu and memory files are."""
     paths: dict[str, str] = {}
@@ -112,11 +115,18 @@ def group_folders(text: str, place: Path) -> tuple[Path, Path]:
     return cpu, memory
 
 
-def _short(text: str) -> str:
+def _groups_of(pid: int, root: Path) -> str:
+    try:
+        return (root / f"proc/{pid}/cgroup").read_text()
+    except OSError:
+        return ""
+
+
+def _device(text: str) -> str:
     """The end of the longest path: what tells groups apart."""
     paths = [line.split(":", 2)[-1] for line in text.splitlines()]
     longest = max(paths, key=len, default="/")
-    return "/".join(longest.split("/")[-2:])[-80:] or "/"
+    return f"cgroup {'/'.join(longest.split('/')[-2:])[-80:] or '/'}"
 
 
 def _pairs(path: Path) -> Iterator[tuple[str, int]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pilotlight.collector.watch.recent import NodeEvent, RecentJob
+from pilotlight.collector.watch.recent import MISSED_BATCHES, NodeEvent, RecentJob
 from pilotlight.insights.finding import Finding
 from pilotlight.ship.wire import gpu_number
 
 _SILENT_NS = 45_000_000_000
+# Agents that could not send come back one by one, within a minute.
+_BACK_NS = 30_000_000_000
 _LEAST_RANKS_SILENT = 2
 _MOST_ERRORS = 8
 # A link that changes or a GPU that is back is told in the events; nobody is woken for it.
@@ -30,13 +32,16 @@ _ERRORS = {
 
 
 def silent_nodes(job: RecentJob, now_ns: int) -> list[Finding]:
-    """Nodes from which nothing comes while the others go on."""
+    """Nodes from which nothing comes while the others go on: where nobody was heard for a while, it
+    counts from when the first was."""
     if len(job.ranks) < _LEAST_RANKS_SILENT:
         return []
     latest_ns = max(one.heard_ns for one in job.ranks.values())
+    back_ns = job.resumed_ns + _BACK_NS if job.resumed_ns else 0
     quiet: dict[str, list[int]] = {}
     for rank, one in job.ranks.items():
-        if latest_ns - one.heard_ns > _SILENT_NS and not one.ended_ns:
+        patience_ns = max(_SILENT_NS, MISSED_BATCHES * one.every_ns)
+        if latest_ns - max(one.heard_ns, back_ns) > patience_ns and not one.ended_ns:
             quiet.setdefault(one.node, []).append(rank)
     return [
         Finding(

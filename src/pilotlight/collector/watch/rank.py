@@ -53,6 +53,7 @@ class RecentRank:
     stack: str = ""
     ended_ns: int = 0
     heard_ns: int = 0
+    every_ns: int = 0  # how often its agent sends
     longest_new_ns: int = 0  # of the steps since the last look
     cost: Cost = field(default_factory=Cost)
 

@@ -18,12 +18,15 @@ from pilotlight.store.batch import AgentFacts, Batch, Cost, DeviceEvent, Place, 
 MOST_RANKS = 20_000
 _SHORT_STEPS = 20
 _MOST_EVENTS = 64
+_MOST_GROUPS = 64
 _RULE_COUNTERS = {
     "gpu.sm_clock_mhz": "sm_clock_mhz",
     "gpu.temperature_c": "temperature_c",
     "gpu.throttle_ratio": "throttle_ratio",
 }
 _NO_COST = Cost()
+_PAUSE_NS = 30_000_000_000
+MISSED_BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,13 @@ class RecentJob:
     ranks: dict[int, RecentRank] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     heard_ns: int = 0
+    resumed_ns: int = 0  # when somebody was heard again after nobody was
     told_ns: int = 0  # until when its agents have told: a backlog is no hang
     has_news: bool = False
     # By node the GPUs that its processes have; -1: one of them has none, or nobody knows which.
     gpus: dict[str, frozenset[int]] = field(default_factory=dict)
+    # By node the control groups that its processes have had.
+    groups: dict[str, set[str]] = field(default_factory=dict)
     events: list[NodeEvent] = field(default_factory=list)
 
     @property
@@ -143,6 +149,9 @@ def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[s
         job.command, job.world_size = facts.command, facts.world_size
         job.started_ns = job.started_ns or facts.started_ns + batch.clock.offset_ns
         job.states[header.node] = facts.state
+        pause_ns = max(_PAUSE_NS, MISSED_BATCHES * _every_ns(batch))
+        if job.heard_ns and batch.received_ns - job.heard_ns > pause_ns:
+            job.resumed_ns = batch.received_ns
         job.heard_ns = max(job.heard_ns, batch.received_ns)
         told_ns = header.made_ns + batch.clock.offset_ns
         job.told_ns = max(job.told_ns, min(told_ns, batch.received_ns))
@@ -154,6 +163,9 @@ def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[s
         if found is None or place.attempt != found.attempt:
             continue
         gpus.setdefault((batch.tenant, place.job), set()).add(place.gpu)
+        groups = found.groups.setdefault(header.node, set())
+        if place.group and len(groups) < _MOST_GROUPS:
+            groups.add(place.group)
         if place.rank < 0:
             continue
         if place.role not in ("rank", "main") or len(found.ranks) >= MOST_RANKS:
@@ -176,6 +188,10 @@ def take_in(jobs: dict[tuple[str, str], RecentJob], batch: Batch) -> set[tuple[s
     return touched
 
 
+def _every_ns(batch: Batch) -> int:
+    return int(1e9 * batch.header.facts.batch_s)
+
+
 def _forget_launchers(job: RecentJob) -> None:
     """Before its ranks came, a launcher was told as the only rank of its job."""
     if any(one.role == "rank" for one in job.ranks.values()):
@@ -183,10 +199,13 @@ def _forget_launchers(job: RecentJob) -> None:
 
 
 def _happened(here: Sequence[RecentJob], node: str, event: DeviceEvent) -> None:
-    """What happens to a GPU concerns the jobs that have it, or may have it where nobody knows who
-    does; the other jobs of its node hear of it. What is no GPU belongs to all."""
+    """What happens to a GPU or a control group concerns the jobs that have it, or may have it where
+    nobody knows who does; the other jobs of its node hear of it. What is neither belongs to all."""
     number = gpu_number(event.device)
-    having = [job for job in here if number in job.gpus[node]]
+    if number >= 0:
+        having = [job for job in here if number in job.gpus[node]]
+    else:
+        having = [job for job in here if event.device in job.groups.get(node, ())]
     if not having:
         having = [job for job in here if number < 0 or job.gpus[node] == {-1}]
     for job in here:
@@ -205,7 +224,7 @@ def _rank(job: RecentJob, place: Place, batch: Batch) -> RecentRank:
     one.ended_ns = place.ended_ns
     if place.cost != _NO_COST:
         one.cost = place.cost
-    one.heard_ns = batch.received_ns
+    one.heard_ns, one.every_ns = batch.received_ns, _every_ns(batch)
     if place.last_step_ns:
         one.last_step_ns = max(one.last_step_ns, place.last_step_ns + batch.clock.offset_ns)
     return one
