@@ -1,15 +1,21 @@
-"""Takes pictures of every page into docs/screens, from a simulated fleet and a simulated trace."""
+"""Takes pictures of every page into docs/screens, from a simulated fleet and a simulated trace.
+
+`--every FOLDER [PATTERN]`: of every page in every state, theme and width, to look at; only those
+whose names match.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -37,15 +43,22 @@ def main() -> int:
     if node is None or chromium is None:
         print("node and chromium are needed to take pictures: nothing done")
         return 0
-    SCREENS.mkdir(exist_ok=True)
+    every = sys.argv[2:] if sys.argv[1:2] == ["--every"] else []
+    folder_out = Path(every[0]) if every else SCREENS
+    folder_out.mkdir(exist_ok=True)
     fleet = _module(ROOT / "scripts" / "showcase.py")
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pilotlight-screens-"))
         collector = stack.enter_context(fleet.filled_collector(Path(folder) / "store"))
         addresses = [_served(make_app(collector)), _served(viewer_app(_library()))]
-        words = [node, str(ROOT / "ui" / "test" / "screens.mjs"), *addresses, str(SCREENS)]
+        if every:
+            addresses.insert(1, stack.enter_context(_empty(Path(folder) / "empty")))
+        script = "every_screen.mjs" if every else "screens.mjs"
+        words = [node, str(ROOT / "ui" / "test" / script), *addresses, str(folder_out), *every[1:]]
         environment = {**os.environ, "PILOTLIGHT_CHROMIUM": chromium}
-        subprocess.run(words, check=True, env=environment, timeout=600)
+        subprocess.run(words, check=True, env=environment, timeout=3600)
+    if every:
+        return 0
     for picture in sorted(SCREENS.glob("*.png")):
         print(f"{picture.relative_to(ROOT)}  {picture.stat().st_size / 1000:.0f} kB")
     return int(any(p.stat().st_size > MOST_BYTES for p in SCREENS.glob("*.png")))
@@ -67,6 +80,16 @@ def _served(app: ASGIApp) -> str:
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
     threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True).start()
     return f"http://127.0.0.1:{bound.getsockname()[1]}/"
+
+
+@contextmanager
+def _empty(store: Path) -> Iterator[str]:
+    """A collector that nobody has sent anything to; a process has one store."""
+    words = [sys.executable, "-m", "pilotlight", "serve", "--json", "--port", "0", "--store"]
+    with subprocess.Popen([*words, str(store)], stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        yield json.loads(serving.stdout.readline())["url"] + "/"
+        serving.terminate()
 
 
 def _module(path: Path):  # type: ignore[no-untyped-def]

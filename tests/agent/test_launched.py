@@ -48,10 +48,11 @@ def definitions() -> Definitions:
     found = Definitions()
     names = texts("text", "gemm", "Memcpy HtoD", "layers.3")
     frames = texts("function", "main", "forward") | texts("file", "/a/train.py", "/a/model.py")
+    lines = {"line": array("I", [88, 0]).tobytes()}
     found.learn(
         {
             "names": (3, {**names, "id": array("I", [GEMM, COPY, LAYER]).tobytes()}),
-            "frames": (2, {**frames, "id": array("I", [10, 11]).tobytes()}),
+            "frames": (2, {**frames, "id": array("I", [10, 11]).tobytes(), **lines}),
             "stacks": packed("stacks", [(0, 20, 0, 10), (0, 21, 20, 11)]),
         }
     )
@@ -63,7 +64,7 @@ def test_a_kernel_stands_below_its_stack_and_its_range(definitions: Definitions)
     launched.add(activities(Row(GEMM, 0, 5, 21, LAYER), Row(GEMM, 100, 7, 21, LAYER)))
     launched.add(activities(Row(GEMM, 200, 9, 21, LAYER), Row(COPY, 0, 3, kind=2)))
     found = {text: (kind, one) for _, kind, text, one in launched.take(LATE_NS, definitions, 64)}
-    path = "main (a/train.py)\nforward (a/model.py)\nlayers.3\ngemm"
+    path = "main (a/train.py:88)\nforward (a/model.py)\nlayers.3\ngemm"
     assert set(found) == {path, f"{NOT_KNOWN}\nMemcpy HtoD"}
     kind, one = found[path]
     assert (kind, one.count, one.total_ns, one.longest_ns) == (ActivityKind.KERNEL, 3, 21, 9)

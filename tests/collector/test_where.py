@@ -16,7 +16,8 @@ from pilotlight.insights.finding import Finding
 from pilotlight.store.place import parse_place
 from pilotlight.store.store import Store
 
-LOOP, LOAD, DECODE = "<module> (train.py)", "load (data.py)", "decode (png.py)"
+LOOP, LOAD, DECODE = "<module> (train.py:40)", "load (data.py:7)", "decode (png.py)"
+OTHER_LINE = "<module> (train.py:52)"
 BACKWARD = "Tensor.backward (torch/_tensor.py)"
 WATCH = "_serve (probe/errands.py)"
 USUAL = [((LOOP,), 400), ((LOOP, BACKWARD), 600), ((WATCH,), 1000)]
@@ -30,10 +31,27 @@ def test_of_a_function_and_what_it_calls_the_caller_is_named() -> None:
 
 
 def test_what_a_function_does_itself_is_told_apart_from_what_it_calls() -> None:
-    late = [((LOOP,), 900), ((LOOP, BACKWARD), 100), ((WATCH,), 1000)]
+    late = [((LOOP,), 300), ((OTHER_LINE,), 600), ((LOOP, BACKWARD), 100), ((WATCH,), 1000)]
     place = most_apart(late, [USUAL, USUAL])
     assert place is not None
-    assert (place.frame, place.ratio, place.others_ratio) == (f"{LOOP} itself", 0.9, 0.4)
+    assert (place.frame, place.ratio, place.others_ratio) == (f"{OTHER_LINE} itself", 0.9, 0.4)
+
+
+def test_the_line_is_the_one_that_the_others_are_not_in() -> None:
+    busy = [((LOOP,), 700), ((WATCH,), 1000)]
+    late = [((LOOP,), 600), ((OTHER_LINE, BACKWARD), 400), ((WATCH,), 1000)]
+    place = most_apart(late, [busy, busy])
+    assert place is not None and place.frame == BACKWARD
+    late = [((LOOP,), 600), ((OTHER_LINE,), 400), ((WATCH,), 1000)]
+    place = most_apart(late, [busy, busy])
+    assert place is not None and place.frame == OTHER_LINE
+    assert place.source == "train.py:52 <module>"
+
+
+def test_frames_of_an_older_agent_have_no_line() -> None:
+    place = most_apart([(("old (a.py)",), 900)], [[(("else (b.py)",), 900)]])
+    assert place is not None
+    assert (place.frame, place.source) == ("old (a.py)", "")
 
 
 def test_nobody_to_compare_with_is_no_place() -> None:
@@ -63,3 +81,4 @@ def test_a_straggler_says_which_function_it_is_in(tmp_path: Path) -> None:
         located = Locator(store, Counter()).located(job, finding)
     assert located.evidence == ("late", f"50.0 % of its time in {LOAD}, the others 0.0 %")
     assert located.fix == f"look at what {LOAD} does on this rank alone"
+    assert located.place == "rank 1, from data.py:7 load"

@@ -175,7 +175,7 @@ def test_a_profile_has_the_stacks_and_kernels_that_the_store_has(collector: Coll
         )
         sums = stacks_of(request, profile)
         assert (sum(value for _, _, value in sums), len(sums)) == (whole, names)
-    backward = ["torch/_tensor.py:backward", "train.py:train", "train.py:main"]
+    backward = ["Tensor.backward", "train", "main"]
     wall = {tuple(frames): label for frames, label, _ in stacks_of(request, found["wall"])}
     assert wall[tuple(backward)] == "running"
     gpu = {frames[0]: label for frames, label, _ in stacks_of(request, found["gpu"])}
@@ -211,7 +211,8 @@ def test_a_batch_that_comes_after_the_push_of_its_time_is_counted(collector: Col
 
 def test_time_beyond_the_bounds_is_pushed_as_other() -> None:
     key = ProfileKey("red", "job", 0, is_device=False)
-    rows = [ProfileRow(("main (a/train.py)", "loss (b/loss.py)"), "running", 70)]
+    frames = "main (a/train.py:88)", "loss (b/loss.py)"
+    rows = [ProfileRow(frames, "running", 70)]
     body = encoded(ProfileSums({key: rows}, {key: 100}, 9), Span(0, 10))
     request = profiles_service.ExportProfilesServiceRequest.FromString(body)
     assert stacks_of(request, profiles_in(request)["wall"]) == [
@@ -221,6 +222,7 @@ def test_time_beyond_the_bounds_is_pushed_as_other() -> None:
     words = request.dictionary
     files = {words.string_table[one.filename_strindex] for one in words.function_table}
     assert files == {"", "a/train.py", "b/loss.py"}
+    assert [one.lines[0].line for one in words.location_table[1:]] == [0, 88, 0]
     kinds = [words.attribute_table[one.attribute_indices[0]] for one in words.location_table[1:]]
     assert {one.value.string_value for one in kinds} == {"cpython"}
 

@@ -19,6 +19,7 @@ from pilotlight.agent.tables import Columns, Tables, numbers
 from pilotlight.recording.schema import WINDOW_NS, WindowKind
 from pilotlight.ship.definitions import Definitions, text_id, values
 from pilotlight.ship.envelope import Value
+from pilotlight.ship.frame import split_line
 from pilotlight.ship.wire import LAUNCHED, NAME, STACK
 
 MOST_NAMES = 64
@@ -307,7 +308,9 @@ class JobShipment:
             texts = _texts_of(kind, one.definitions)
             if kind == WindowKind.SAMPLE:
                 frames = (texts(row[1]).rsplit("\n", 1)[-1] for row in rows)
-                one.stack = next((frame for frame in frames if not frame.endswith(_OWN)), "")
+                one.stack = next(
+                    (frame for frame in frames if not split_line(frame)[0].endswith(_OWN)), ""
+                )
             time_ns = _aligned(start_ns + to_realtime_ns)
             for state, id, count, total_ns, min_ns, max_ns in rows[:MOST_NAMES]:
                 name = made.name(STACK if kind == WindowKind.SAMPLE else NAME, texts(id))

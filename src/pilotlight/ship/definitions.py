@@ -8,6 +8,7 @@ from hashlib import blake2b
 from itertools import pairwise
 
 from pilotlight.recording.schema import WIDTH_BYTES
+from pilotlight.ship.frame import frame_text
 
 Columns = Mapping[str, bytes]
 Tables = Mapping[str, tuple[int, Columns]]
@@ -47,11 +48,12 @@ class Definitions:
         if "frames" in tables:
             columns = tables["frames"][1]
             functions, files = _texts(columns, "function"), _texts(columns, "file")
-            for id, function, file in zip(
-                values("u32", columns["id"]), functions, files, strict=True
+            lines = values("u32", columns["line"])
+            for id, function, file, line in zip(
+                values("u32", columns["id"]), functions, files, lines, strict=True
             ):
                 if self._has_room(self._frames, id):
-                    self._frames[id] = f"{function} ({short_file(file)})"
+                    self._frames[id] = frame_text(function, file, line)
         if "stacks" in tables:
             columns = tables["stacks"][1]
             parents, frames = values("u32", columns["parent"]), values("u32", columns["frame"])
@@ -78,11 +80,6 @@ class Definitions:
             return True
         self.left_out += 1
         return False
-
-
-def short_file(path: str) -> str:
-    """The last two parts tell where it is; the rest differs from machine to machine."""
-    return "/".join(path.split("/")[-2:])
 
 
 def _texts(columns: Columns, name: str) -> list[str]:

@@ -30,12 +30,24 @@ _KERNELS = (
     ("layer_norm_kernel<bfloat16>", 0.05),
     ("multi_tensor_apply_kernel<adam>", 0.04),
 )
+_MAIN = "main (llama/train.py:141)"
 _STACKS = (
-    "train.py:main\ntrain.py:train\ntorch/nn/modules/module.py:_call_impl\nmodel.py:forward",
-    "train.py:main\ntrain.py:train\ntorch/_tensor.py:backward",
-    "train.py:main\ntrain.py:train\ntorch/optim/optimizer.py:step",
-    "train.py:main\ntrain.py:train\ntorch/utils/data/dataloader.py:__next__",
+    (
+        f"{_MAIN}\ntrain (llama/train.py:88)\nModule._call_impl (modules/module.py:1786)\n"
+        "Llama.forward (llama/model.py:{line})",
+        61,
+    ),
+    (f"{_MAIN}\ntrain (llama/train.py:89)\nTensor.backward (torch/_tensor.py:{{line}})", 647),
+    (f"{_MAIN}\ntrain (llama/train.py:92)\nAdamW.step (optim/adamw.py:{{line}})", 232),
+    (
+        f"{_MAIN}\ntrain (llama/train.py:86)\n"
+        "_BaseDataLoaderIter.__next__ (data/dataloader.py:733)\n"
+        "Tokens.__getitem__ (llama/data.py:{line})",
+        39,
+    ),
 )
+"""Each with the first of the lines that its innermost function is in."""
+_SHARES = (0.3, 0.45, 0.1)
 _RANGES = ("forward", "backward", "optimizer", "data")
 _PHASE = 3
 _LAUNCHED_NS = 60_000_000_000
@@ -249,7 +261,7 @@ class SimulatedAgent:
         layers = range(_VARIANTS)
         known = [(NAME, _variant(name, layer)) for name, _ in _KERNELS for layer in layers]
         known += [(NAME, name) for name in (*_RANGES, "all_reduce")]
-        known += [(STACK, _variant(text, layer)) for text in _STACKS for layer in layers]
+        known += [(STACK, _stack(n, layer)) for n in range(len(_STACKS)) for layer in layers]
         known += [(STACK, _launch(number)) for number in range(len(_KERNELS))]
         new = [(kind, text) for kind, text in known if _id(text) not in self._told]
         self._told.update(_id(text) for _, text in new)
@@ -358,10 +370,13 @@ def _windows(
             total, calls = int(times * compute * share), 10 * _VARIANTS * times * count
             row = [place, time_ns, LAUNCHED, 1, _id(_launch(number)), calls]
             found.append([*row, total, 0, 3 * total // calls])
-    for text, share in zip(_STACKS, (0.3, 0.45, 0.1, 0.05), strict=True):
+    # What waits for its input is seen there, and that much less elsewhere.
+    loading = sum(row[6] for row in rows) / (sum(row[2] for row in rows) or 1)
+    busy = 0.9 * (1 - loading) / sum(_SHARES)
+    for number, share in enumerate((*(busy * share for share in _SHARES), 0.9 * loading)):
         for layer in range(_VARIANTS):
             samples = int(WINDOW_NS / 10**7 * share / _VARIANTS * noise.uniform(0.8, 1.2)) + 1
-            row = [place, time_ns, _SAMPLE, 1, _id(_variant(text, layer)), samples]
+            row = [place, time_ns, _SAMPLE, 1, _id(_stack(number, layer)), samples]
             found.append([*row, samples * 10**7, 10**7, 10**7])
     return found
 
@@ -444,7 +459,13 @@ def _share(fault: FleetFault, rank: int, time_ns: int) -> float:
 def _launch(number: int) -> str:
     """The stack that ends in a kernel: frames, module, kernel."""
     stack, module = _LAUNCHES[number]
-    return "\n".join(filter(None, (_STACKS[stack], module, _KERNELS[number][0])))
+    return "\n".join(filter(None, (_stack(stack, 0), module, _KERNELS[number][0])))
+
+
+@lru_cache
+def _stack(number: int, layer: int) -> str:
+    text, line = _STACKS[number]
+    return text.replace("{line}", str(line + layer))
 
 
 def _variant(text: str, layer: int) -> str:

@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { activities, colour } from "../look/colours";
 import { duration, share, shortName, signedShare } from "../look/format";
 import { fitted, letterWidth, useCanvas } from "./canvas";
-import type { Laid } from "./tree";
+import { labelOf, type Laid, linesOf } from "./tree";
 
 const ROW = 19, WIDE = 1600, LEAST = 4;
 // What is narrower than this part of the picture does not make it taller: imports recurse a hundred frames deep.
@@ -52,14 +52,20 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
   const matches = useMemo(() => {
     const wanted = query.trim().toLowerCase();
     if (!wanted) return null;
-    const names = tree.names.map((name, i) => name.toLowerCase().includes(wanted) || (tree.notes[i] ?? "").toLowerCase().includes(wanted));
-    const inside = new Uint8Array(tree.parent.length);
+    // "train.py:88" is that line of that file.
+    const [, file = wanted, line = ""] = (tree.lines && /^(.*):(\d+)$/.exec(wanted)) || [];
+    const names = tree.names.map((name, i) => (line ? name.toLowerCase().endsWith(`${file})`) : name.toLowerCase().includes(wanted) || (tree.notes[i] ?? "").toLowerCase().includes(wanted)));
+    const is = new Uint8Array(tree.parent.length), inside = new Uint8Array(tree.parent.length);
     let found = 0, time = 0;
     for (let node = 1; node < tree.parent.length; node++) {
       inside[node] = inside[tree.parent[node]!]!;
-      if (names[tree.name[node]!]) { found++; if (!inside[node]) time += total[node]!; inside[node] = 1; }
+      if (!names[tree.name[node]!] || (line && !tree.lines?.[node]?.has(Number(line)))) continue;
+      found++;
+      is[node] = 1;
+      if (!inside[node]) time += line ? tree.lines![node]!.get(Number(line))! : total[node]!;
+      inside[node] = 1;
     }
-    return { names, found, time };
+    return { is, found, time };
   }, [laid, query]);
 
   const rows = useMemo(() => rowsOf(boxesOf(laid, zoom, WIDE)), [laid, zoom]);
@@ -70,7 +76,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
     boxes.current = boxesOf(laid, zoom, width);
     const largest = laid.change ? Math.max(1, ...boxes.current.map((box) => Math.abs(laid.change![box.node]!))) : 1;
     for (const { node, x, width: wide, row } of boxes.current) {
-      const isMatch = matches?.names[tree.name[node]!] === true && node !== 0;
+      const isMatch = matches?.is[node] === 1;
       const y = row * ROW + 1;
       context.globalAlpha = node !== zoom && row < laid.depth[zoom]! ? 0.55 : matches && !isMatch ? 0.4 : 1;
       if (laid.change) {
@@ -94,7 +100,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
       if (node === hover && wide > 2) { context.strokeStyle = text!; context.lineWidth = 2; context.strokeRect(x + 1, y + 1, wide - 3, ROW - 3); }
       if (wide > 24) {
         context.fillStyle = isMatch ? accent! : laid.change ? text! : ink!;
-        context.fillText(fitted(shortName(tree.names[tree.name[node]!] ?? ""), wide - 8, letter), x + 4, y + ROW / 2, wide - 6);
+        context.fillText(fitted(shortName(labelOf(tree, node)), wide - 8, letter), x + 4, y + ROW / 2, wide - 6);
       }
     }
   });
@@ -129,7 +135,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
     event.stopPropagation();
     redraw();
   };
-  const whole = total[0] || 1;
+  const whole = total[0] || 1, lines = linesOf(tree, shown);
   return (
     <div class="flame">
       <div class="deep" style={{ height: `${6 + ROW * rows.shown}px` }}><canvas ref={canvas} style={{ height: `${4 + ROW * rows.all}px` }} tabIndex={0} role="img" aria-label={`${label}. Arrow keys move, Enter zooms in, Escape zooms out.`}
@@ -138,10 +144,11 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
         onClick={(event) => { const node = at(event); if (node !== null) setZoom(node); }}
         onDblClick={() => onPick?.(tree.name[shown]!)} onKeyDown={onKey} /></div>
       <p class="readout" aria-live="polite">
-        <b>{shortName(tree.names[tree.name[shown]!] ?? "")}</b> {tree.notes[tree.name[shown]!]}<br />
+        <b>{shortName(labelOf(tree, shown))}</b> {tree.notes[tree.name[shown]!]}<br />
         {laid.change
           ? <>now {unit(totalNow(laid, shown))}, {changeOf(laid, shown) >= 0 ? "+" : "−"}{unit(Math.abs(changeOf(laid, shown)))} ({signedShare(changeOf(laid, shown) / whole)} of the whole)</>
           : <>total {unit(total[shown]!)} ({share(total[shown]! / whole)}), self {unit(tree.own[shown]!)} ({share(tree.own[shown]! / whole)})</>}
+        {lines.length > 1 && <> · line{lines.slice(0, 3).map(({ line, ratio }) => <> {line} <span class="quiet">({share(ratio)})</span></>)}{lines.length > 3 && ` and ${lines.length - 3} more`}</>}
         {rows.all > rows.shown && hover === null && <> · {rows.all - rows.shown} rows of thin frames are below: scroll, or click to zoom in</>}
         {matches && <> · found in {matches.found ? `${share(matches.time / whole)} of the time` : "nothing"}</>}
         {onPick && shown !== 0 && <> · <button type="button" onClick={() => onPick(tree.name[shown]!)}>callers and callees</button></>}

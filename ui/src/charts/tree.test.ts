@@ -29,8 +29,7 @@ test("callees keep the time of a function wherever it was called", () => {
 });
 
 test("callers divide the time of a function among those that call it", () => {
-  const laid = lay(tree);
-  const found = lay(callers(tree, laid.total, 2));
+  const found = lay(callers(tree, 2));
   assert.equal(found.total[0], 13);
   const direct = [...found.tree.parent.keys()].filter((node) => node > 0 && found.tree.parent[node] === 0);
   const byName = Object.fromEntries(direct.map((node) => [found.tree.names[found.tree.name[node]!], found.total[node]]));

@@ -7,6 +7,25 @@ export interface Tree {
   name: Uint32Array;
   activity: Uint8Array;
   own: Float64Array;
+  // Where lines are known: of each node the time by the line that was being executed.
+  lines?: Lines[];
+  // The same with a node for each line (names have the same numbers), so that callers are told by the lines they call from.
+  split?: Tree & { line: Uint32Array };
+}
+
+export type Lines = ReadonlyMap<number, number>;
+
+const hottest = (lines: Lines | undefined): number => [...(lines ?? [])].reduce((best, each) => (each[1] > best[1] ? each : best), [0, 0] as [number, number])[0];
+const lined = (name: string, line: number): string => (line && name.endsWith(")") ? `${name.slice(0, -1)}:${line})` : name);
+
+// A name with the line that took most of its time.
+export const labelOf = (tree: Tree, node: number): string => lined(tree.names[tree.name[node]!] ?? "", hottest(tree.lines?.[node]));
+
+// Its lines, the hottest first, with their part of its time.
+export function linesOf(tree: Tree, node: number): { line: number; ratio: number }[] {
+  const lines = [...(tree.lines?.[node] ?? [])].filter(([line]) => line).sort((a, b) => b[1] - a[1]);
+  const whole = lines.reduce((sum, [, ns]) => sum + ns, 0) || 1;
+  return lines.map(([line, ns]) => ({ line, ratio: ns / whole }));
 }
 
 export interface Laid {
@@ -49,6 +68,7 @@ class Builder {
   readonly activity: number[] = [0];
   readonly own: number[] = [0];
   private readonly children: Map<number, number>[] = [new Map()];
+  private readonly lines: Map<number, number>[] = [];
 
   constructor(readonly names: string[], readonly notes: string[], rootName: number) { this.name.push(rootName); }
 
@@ -65,27 +85,38 @@ class Builder {
     return node;
   }
 
+  spend(node: number, line: number | undefined, ns: number): void {
+    if (!line) return;
+    const mine = (this.lines[node] ??= new Map());
+    mine.set(line, (mine.get(line) ?? 0) + ns);
+  }
+
   tree(): Tree {
     return {
       names: this.names, notes: this.notes, parent: Uint32Array.from(this.parent), name: Uint32Array.from(this.name),
-      activity: Uint8Array.from(this.activity), own: Float64Array.from(this.own),
+      activity: Uint8Array.from(this.activity), own: Float64Array.from(this.own), ...(this.lines.length ? { lines: this.lines } : {}),
     };
   }
 }
 
-export interface FunctionTime { name: number; own: number; total: number; activity: number }
+export interface FunctionTime { name: number; label: string; own: number; total: number; activity: number }
 
 // Time by name; recursion counts once.
 export function functions(laid: Laid): FunctionTime[] {
   const { tree, total } = laid;
   const rows = new Map<number, FunctionTime>();
+  const lines = new Map<number, Map<number, number>>();
   const open: number[] = [];
   const inside = new Map<number, number>();
   const visit = (node: number) => {
     const name = tree.name[node]!;
     let row = rows.get(name);
-    if (!row) rows.set(name, (row = { name, own: 0, total: 0, activity: tree.activity[node]! }));
+    if (!row) {
+      rows.set(name, (row = { name, label: "", own: 0, total: 0, activity: tree.activity[node]! }));
+      lines.set(name, new Map());
+    }
     row.own += tree.own[node]!;
+    for (const [line, ns] of tree.lines?.[node] ?? []) lines.get(name)!.set(line, (lines.get(name)!.get(line) ?? 0) + ns);
     if (!inside.get(name)) row.total += total[node]!;
   };
   const push = (node: number) => { for (let child = laid.firstChild[node]!; child >= 0; child = laid.next[child]!) open.push(child); };
@@ -99,6 +130,7 @@ export function functions(laid: Laid): FunctionTime[] {
     open.push(-node);
     push(node);
   }
+  for (const row of rows.values()) row.label = lined(tree.names[row.name]!, hottest(lines.get(row.name)));
   return [...rows.values()].filter((row) => row.total > 0).sort((a, b) => b.own - a.own);
 }
 
@@ -115,7 +147,9 @@ const outermost = (tree: Tree, name: number): number[] => {
 };
 
 // Everything that a function calls, wherever it is called from.
-export function callees(tree: Tree, name: number): Tree {
+export function callees(whole: Tree, name: number): Tree {
+  const tree: Tree & { line?: Uint32Array } = whole.split ?? whole;
+  const total = totals(tree.parent, tree.own);
   const builder = new Builder(tree.names, tree.notes, name);
   const place = new Int32Array(tree.parent.length).fill(-1);
   for (const node of outermost(tree, name)) place[node] = 0;
@@ -124,6 +158,7 @@ export function callees(tree: Tree, name: number): Tree {
     if (place[node] === -1 && above >= 0) place[node] = builder.child(above, tree.name[node]!, tree.activity[node]!);
     if (place[node]! >= 0) {
       builder.own[place[node]!]! += tree.own[node]!;
+      builder.spend(place[node]!, tree.line?.[node], total[node]!);
       if (place[node] === 0) builder.activity[0] = tree.activity[node]!;
     }
   }
@@ -131,13 +166,17 @@ export function callees(tree: Tree, name: number): Tree {
 }
 
 // Who calls a function: the tree upside down, with the time of the function in it.
-export function callers(tree: Tree, total: Float64Array, name: number): Tree {
+export function callers(whole: Tree, name: number): Tree {
+  const tree: Tree & { line?: Uint32Array } = whole.split ?? whole;
+  const total = totals(tree.parent, tree.own);
   const builder = new Builder(tree.names, tree.notes, name);
   for (const node of outermost(tree, name)) {
     let place = 0;
     builder.activity[0] = tree.activity[node]!;
+    builder.spend(0, tree.line?.[node], total[node]!);
     for (let above = tree.parent[node]!; above !== 0; above = tree.parent[above]!) {
       place = builder.child(place, tree.name[above]!, tree.activity[above]!);
+      builder.spend(place, tree.line?.[above], total[node]!);
     }
     builder.own[place]! += total[node]!;
   }
@@ -182,15 +221,19 @@ export function compared(before: Tree, after: Tree): Laid {
   });
   const builder = new Builder(names, notes, after.name[0] ?? 0);
   const own = [[0], [0]] as [number[], number[]];
+  // Lines are those of now; of what is no more, those that it had.
+  const lines: Lines[] = [];
   [before, after].forEach((tree, side) => {
     const place = new Uint32Array(tree.parent.length);
     for (let node = 0; node < tree.parent.length; node++) {
       const name = side === 0 ? renamed[tree.name[node]!]! : tree.name[node]!;
       place[node] = node === 0 ? 0 : builder.child(place[tree.parent[node]!]!, name, tree.activity[node]!);
       own[side]![place[node]!] = (own[side]![place[node]!] ?? 0) + tree.own[node]!;
+      const mine = tree.lines?.[node];
+      if (mine?.size) lines[place[node]!] = mine;
     }
   });
-  const tree = builder.tree();
+  const tree: Tree = { ...builder.tree(), ...(lines.length ? { lines } : {}) };
   const size = tree.parent.length;
   const [old, fresh] = own.map((values) => totals(tree.parent, Float64Array.from({ length: size }, (_, i) => values[i] ?? 0))) as [Float64Array, Float64Array];
   tree.own.set(Float64Array.from({ length: size }, (_, i) => own[1]![i] ?? 0));

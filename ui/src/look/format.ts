@@ -83,7 +83,7 @@ function argumentsOf(text: string): number {
 }
 
 // Python's own: "record.<locals>.wrap (errors/__init__.py)", "_find (<frozen importlib._bootstrap>)". Nothing in it is a template.
-const PYTHON = /\.<locals>\.|\.py\)$|\(<frozen [^>]*>\)$|^<\w+>/;
+const PYTHON = /\.<locals>\.|\.py(?::\d+)?\)$|\(<frozen [^>]*>(?::\d+)?\)$|^<\w+>/;
 
 // A C++ kernel name without what says nothing about it: return type, arguments, deep templates.
 export function shortName(name: string): string {

@@ -7,7 +7,7 @@ import { useAnswer, useData, useNews } from "../data/load";
 import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/types";
 import { counterWords } from "../look/counter";
 import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { costText, Empty, Failed, FindingCard, Fold, PageFailed, Table, Waiting } from "../parts/parts";
+import { costText, Empty, Failed, FindingCard, Fold, PageFailed, sourceOf, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Counters } from "./job/Counters";
 import { Facts } from "./job/Facts";
@@ -138,7 +138,7 @@ const EVIDENCE: Record<string, { counter?: string; view?: string; code?: string 
 const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] => {
   const around = { from: Math.round(Math.max(job.row.started_ns, finding.opened_ns - 300e9)), to: Math.round((finding.closed_ns || job.row.updated_ns) + 60e9) };
   const rank = finding.ranks[0], at = (view: string, more: Record<string, string> = {}) => write(["job", job.row.job, view], { ...around, ...more });
-  const { counter, view, code } = EVIDENCE[finding.cause] ?? {};
+  const { counter, view, code = sourceOf(finding.place) } = EVIDENCE[finding.cause] ?? {};
   return [
     ...(counter ? [{ text: `show me: ${counterWords(counter).title}`, href: at("counters", { counter }) }] : []),
     { text: "show me: when and where", href: write(["job", job.row.job], { ...around, ...(rank === undefined ? { map: "time" } : { rank, map: "lateness" }) }) },

@@ -15,7 +15,7 @@ export function FlameAlone({ laid, text, palette }: Properties) {
   const [at, setAt] = useChoice("at");
   const zoom = useMemo(() => (at ? nodeOf(tree, at) : 0), [laid, at]);
   const name = useMemo(() => (query["of"] ? tree.names.findIndex((each) => nameKey(each) === query["of"]) : -1), [laid, query["of"]]);
-  const sandwich = useMemo(() => (name >= 0 && !laid.change ? { up: lay(callers(tree, laid.total, name)), down: lay(callees(tree, name)) } : null), [laid, name]);
+  const sandwich = useMemo(() => (name >= 0 && !laid.change ? { up: lay(callers(tree, name)), down: lay(callees(tree, name)) } : null), [laid, name]);
   const zoomTo = (node: number) => setAt(node ? nodeKey(tree, node) : "");
   return sandwich
     ? <><div class="tools"><h2 title={tree.names[name]}>{shortName(tree.names[name]!)}</h2><button type="button" onClick={() => change({ of: null })}>back to the whole</button></div>
@@ -33,7 +33,7 @@ export function FlameView({ laid, text, palette, limit }: Properties & { limit: 
     <>
       <FlameAlone laid={laid} text={text} palette={palette} />
       {rows.length > 0 && <Table title="By name" rows={rows} limit={limit} columns={[
-        { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${palette[row.activity]})` }} /> <button type="button" class="plain" title={tree.names[row.name]} onClick={() => look(tree, row.name)}>{shortName(tree.names[row.name]!)}</button></>, sort: (row) => tree.names[row.name]! },
+        { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${palette[row.activity]})` }} /> <button type="button" class="plain" title={row.label} onClick={() => look(tree, row.name)}>{shortName(row.label)}</button></>, sort: (row) => tree.names[row.name]! },
         { title: "self", cell: (row) => duration(row.own), sort: (row) => row.own }, { title: "of all", cell: (row) => share(row.own / whole) },
         { title: "total", cell: (row) => duration(row.total), sort: (row) => row.total }, { title: "of all", cell: (row) => share(row.total / whole) }]} />}
     </>

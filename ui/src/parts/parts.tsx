@@ -97,6 +97,7 @@ export const gain = (finding: { gain_low_ratio: number; gain_high_ratio: number 
 
 // "what, from file:line function": the line to blame is what somebody looks for.
 const FROM = /^(.*), from (\S+:\d+)(.*)$/s;
+export const sourceOf = (place: string): string => FROM.exec(place)?.[2] ?? "";
 
 function Where({ finding: { rank, place } }: { finding: Finding }) {
   const [, what = place, line = "", name = ""] = FROM.exec(place) ?? [];

@@ -1,8 +1,8 @@
-"""Where a rank spends the time that the others do not: a function, from the samples of all."""
+"""Where a rank spends the time that the others do not: a line, from the samples of all."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
@@ -10,6 +10,7 @@ from statistics import median
 from pilotlight.collector.watch.recent import RecentJob
 from pilotlight.errors import StoreError
 from pilotlight.insights.finding import Finding, percent
+from pilotlight.ship.frame import split_line, with_line
 from pilotlight.store.queries import Reader, Span, rank_stacks
 from pilotlight.store.store import Store
 
@@ -17,18 +18,37 @@ _LOOK_BACK_NS = 60_000_000_000
 _AGAIN_NS = 20_000_000_000
 _OTHERS = 8
 _EXPLAINED_RATIO = 0.5
+_ITSELF = " itself"
 
 Stacks = Iterable[tuple[tuple[str, ...], int]]
 """Frames from the outermost to the innermost, and their time."""
+Where = tuple[str, bool]
+"""A function, and whether only its own code is meant."""
+Sums = dict[Where, Counter[int]]
+"""By line."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A frame, and how much of the time a rank and the others are in it."""
+    """A function, the line of it that is most apart, and how much of the time a rank and the others
+    are in the function. `line`: 0 where agents do not tell it. `is_own`: in its own code, and not
+    in what it calls."""
 
-    frame: str
+    function: str
+    line: int
+    is_own: bool
     ratio: float
     others_ratio: float
+
+    @property
+    def frame(self) -> str:
+        return with_line(self.function, self.line) + _ITSELF * self.is_own
+
+    @property
+    def source(self) -> str:
+        """`folder/file.py:line function`; empty where the line is not known."""
+        name, _, file = self.function.rpartition(" (")
+        return f"{file[:-1]}:{self.line} {name}" if self.line else ""
 
     @property
     def excess_ratio(self) -> float:
@@ -61,7 +81,8 @@ class Locator:
             f"the others {percent(place.others_ratio)}"
         )
         fix = f"look at what {place.frame} does on this rank alone"
-        return replace(finding, evidence=(*finding.evidence[:-1], said), fix=fix)
+        where = f"{finding.place}, from {place.source}" if place.source else finding.place
+        return replace(finding, evidence=(*finding.evidence[:-1], said), fix=fix, place=where)
 
     def forget(self, tenant: str, job: str) -> None:
         self._known = {key: one for key, one in self._known.items() if key[:2] != (tenant, job)}
@@ -80,26 +101,46 @@ class Locator:
 
 
 def most_apart(mine: Stacks, others: Iterable[Stacks]) -> Place | None:
-    """The frame in which one rank is longest compared with the median of the others; of a frame
-    and what it calls, the caller. None without others."""
-    tables = [_shares(stacks) for stacks in others]
-    own = _shares(mine)
-    if not tables or not own:
+    """The function in which one rank is longest compared with the median of the others; of one and
+    what it calls, the caller. None without others."""
+    sums = [_sums(stacks) for stacks in others]
+    own = _sums(mine)
+    if not sums or not own:
         return None
-    usual = {frame: median(table.get(frame, 0.0) for table in tables) for frame in own}
-    frame = max(own, key=lambda one: own[one] - usual[one])
-    return Place(frame, own[frame], usual[frame])
+    tables = [_shares(times) for times in sums]
+    shares = _shares(own)
+    usual = {where: median(table.get(where, 0.0) for table in tables) for where in shares}
+    where = max(shares, key=lambda one: shares[one] - usual[one])
+    lines = {line: _ratio(own, where, line) for line in own[where]}
+    rest = {line: median(_ratio(one, where, line) for one in sums) for line in lines}
+    line = max(lines, key=lambda one: lines[one] - rest[one])
+    return Place(where[0], line, where[1], shares[where], usual[where])
 
 
-def _shares(stacks: Stacks) -> Mapping[str, float]:
-    """By frame the part of the time in it and in what it calls, callers before callees; then its
-    own. The outermost frame of a thread is there all the time."""
-    times: dict[str, int] = defaultdict(int)
-    ordered = sorted(stacks, key=lambda stack: len(stack[0]))
+def _sums(stacks: Stacks) -> Sums:
+    """By function the time in it and in what it calls, callers before callees; then its own. Of
+    recursion the innermost call tells the line."""
+    sums: Sums = {}
+    split = [([split_line(frame) for frame in frames], ns) for frames, ns in stacks]
+    ordered = sorted(split, key=lambda stack: len(stack[0]))
     for frames, ns in ordered:
-        for frame in dict.fromkeys(frames):
-            times[frame] += ns
+        for function, line in dict(frames).items():
+            sums.setdefault((function, False), Counter())[line] += ns
     for frames, ns in ordered:
-        times[f"{frames[-1]} itself"] += ns
-    whole = max(times.values(), default=0)
-    return {frame: ns / whole for frame, ns in times.items()}
+        function, line = frames[-1]
+        sums.setdefault((function, True), Counter())[line] += ns
+    return sums
+
+
+def _whole(sums: Sums) -> int:
+    """The outermost frame of a thread is there all the time."""
+    return max((lines.total() for lines in sums.values()), default=0) or 1
+
+
+def _shares(sums: Sums) -> Mapping[Where, float]:
+    whole = _whole(sums)
+    return {where: lines.total() / whole for where, lines in sums.items()}
+
+
+def _ratio(sums: Sums, where: Where, line: int) -> float:
+    return sums[where][line] / _whole(sums) if where in sums else 0.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pilotlight.export.protobuf import integer, message, packed, text
+from pilotlight.ship.frame import split_line
 
 # profiles.proto, version v1development: ProfilesDictionary, then the messages in it.
 _MAPPING, _LOCATION, _FUNCTION, _LINK, _STRING, _ATTRIBUTE, _STACK = 1, 2, 3, 4, 5, 6, 7
-_LOCATION_LINE, _LOCATION_ATTRIBUTES, _LINE_FUNCTION = 3, 4, 1
+_LOCATION_LINE, _LOCATION_ATTRIBUTES, _LINE_FUNCTION, _LINE_NUMBER = 3, 4, 1, 2
 _FUNCTION_NAME, _FUNCTION_FILE = 1, 3
 _KEY, _VALUE, _VALUE_TEXT = 1, 2, 1
 _LINK_TRACE, _LINK_SPAN = 1, 2
@@ -22,7 +23,7 @@ class Dictionary:
         self._strings = {"": 0}
         self._attributes: dict[tuple[str, str], int] = {}
         self._functions: dict[tuple[str, str], int] = {}
-        self._locations: dict[tuple[int, int], int] = {}
+        self._locations: dict[tuple[int, int, int], int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
 
     def string(self, value: str) -> int:
@@ -42,8 +43,10 @@ class Dictionary:
         """The fields of a ProfilesDictionary."""
         yield message(_MAPPING)
         yield message(_LOCATION)
-        for function, kind in self._locations:
-            line = message(_LOCATION_LINE, integer(_LINE_FUNCTION, function))
+        for function, number, kind in self._locations:
+            line = message(
+                _LOCATION_LINE, integer(_LINE_FUNCTION, function), integer(_LINE_NUMBER, number)
+            )
             yield message(_LOCATION, line, packed(_LOCATION_ATTRIBUTES, [kind] if kind else []))
         yield message(_FUNCTION)
         for name, file in self._functions:
@@ -63,11 +66,12 @@ class Dictionary:
         yield from (text(_STRING, value) for value in self._strings)
 
     def _location(self, frame: str, kind: int) -> int:
-        name, file = _parts(frame)
+        plain, line = split_line(frame)
+        name, file = _parts(plain)
         self.string(name)
         self.string(file)
         function = self._functions.setdefault((name, file), len(self._functions) + 1)
-        return self._locations.setdefault((function, kind), len(self._locations) + 1)
+        return self._locations.setdefault((function, line, kind), len(self._locations) + 1)
 
 
 def _parts(frame: str) -> tuple[str, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pilotlight.recording.schema import State
+from pilotlight.ship.frame import split_line, with_line
 from pilotlight.ship.wire import LAUNCHED
 from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span, period_for
 from pilotlight.store.store import Row
@@ -34,7 +36,7 @@ class Hot:
 
 @dataclass(frozen=True)
 class StackTime:
-    """Frames from the outermost to the innermost."""
+    """Frames from the outermost to the innermost, as `function (file:line)`."""
 
     frames: tuple[str, ...]
     state: str
@@ -138,14 +140,22 @@ def _stacks(
 
 
 def functions(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot]:
-    """Python functions by the time they ran themselves, from samples."""
-    times: dict[str, int] = {}
+    """Python functions by the time they ran themselves, from samples, each with its hottest
+    line."""
+    lines: dict[str, Counter[int]] = {}
     for stack in stacks(reader, job, span, limit=5000):
         if stack.state == "running":
-            times[stack.frames[-1]] = times.get(stack.frames[-1], 0) + stack.total_ns
-    whole = sum(times.values()) or 1
-    most = sorted(times.items(), key=lambda item: -item[1])[:limit]
-    return [Hot(name, "function", 0, ns, 0, 0, 0, ns / whole) for name, ns in most]
+            function, line = split_line(stack.frames[-1])
+            lines.setdefault(function, Counter())[line] += stack.total_ns
+    whole = sum(times.total() for times in lines.values()) or 1
+    most = sorted(lines.items(), key=lambda item: -item[1].total())[:limit]
+    return [
+        Hot(
+            with_line(function, times.most_common(1)[0][0]),
+            "function", 0, times.total(), 0, 0, 0, times.total() / whole,
+        )
+        for function, times in most
+    ]  # fmt: skip
 
 
 def collectives(reader: Reader, job: str, span: Span, limit: int = 50) -> list[CollectiveRow]:
