@@ -35,14 +35,14 @@ def filled_collector(folder: Path) -> Iterator[Collector]:
     over = threading.Event()
     threads: list[threading.Thread] = []
     try:
-        begin_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
-        agents = fill(collector, begin_ns)
-        threads = [
-            threading.Thread(target=_go_on, args=(collector, agents, begin_ns, over)),
-            threading.Thread(target=_bring, args=(collector, agents, over)),
-        ]
-        for thread in threads:
-            thread.start()
+        begun_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+        agents = fill(collector, begun_ns)
+        for target, more in ((_go_on, (begun_ns,)), (_bring, ())):
+            args = (collector, agents, over, *more)
+            threads.append(threading.Thread(target=target, args=args))
+            threads[-1].start()
+        # The last windows grew old meanwhile; the rule about silent nodes has to see new ones.
+        _wait_until(lambda: not any("Nothing comes" in row.title for row in _open(collector)))
         yield collector
     finally:
         over.set()
@@ -126,8 +126,8 @@ def _send(
 ) -> list[SimulatedAgent]:
     """Window by window; the last one says how the job is then. Returns those that go on."""
     agents = agents_of(job, from_ns)
-    for begin_ns in range(from_ns, to_ns, WINDOW_NS):
-        for agent in agents:
+    for agent in agents:
+        for begin_ns in range(from_ns, to_ns, WINDOW_NS):
             state = last if begin_ns + WINDOW_NS >= to_ns else "running"
             _submit(collector, agent, begin_ns, state)
     return agents if last == "running" else []
@@ -140,9 +140,9 @@ def _submit(collector: Collector, agent: SimulatedAgent, begin_ns: int, state: s
 
 
 def _go_on(
-    collector: Collector, agents: list[SimulatedAgent], next_ns: int, over: threading.Event
+    collector: Collector, agents: list[SimulatedAgent], over: threading.Event, next_ns: int
 ) -> None:
-    """What was missed while the past was filled in comes first, as after any interruption."""
+    """From where the history ends: what came due while it was written is made up for."""
     while not over.wait(max(0.0, (next_ns + WINDOW_NS - time.time_ns()) / 1e9)):
         for agent in agents:
             _submit(collector, agent, next_ns, "running")

@@ -53,6 +53,7 @@ const told = (document.getElementById("page")?.dataset["kind"] ?? null) as Kind;
 async function kindOfServer(): Promise<Kind> {
   const response = await fetch("api/about", { credentials: "same-origin" });
   if (response.status === 401 || response.status === 403) return "locked";
+  if (!response.ok) throw new Error(response.statusText);
   return ((await response.json()) as About).kind === "collector" ? "collector" : "viewer";
 }
 

@@ -45,6 +45,7 @@ async function picture(base, hash, name, state, width, colorScheme) {
   if (wide > 0) faults.push(`${wide} px wider than the screen`);
   await page.screenshot({ path: `${folder}/${file}`, fullPage: true, timeout: 60_000 });
   console.log(file, faults.join(" | "));
+  await page.unrouteAll({ behavior: "ignoreErrors" });
   await page.close();
 }
 

@@ -96,8 +96,9 @@ def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
         busy = [gpu.busy_ratio for gpu in gpus if gpu.busy_ratio is not None]
         if busy:
             text += f" · {100 * sum(busy) / len(busy):.0f} % busy"
-    lost = sum(job.lost_hours or 0.0 for job in jobs)
-    if lost:
+    lost = {of: _lost(jobs, of == "GPU") for of in ("GPU", "rank")}
+    told = " and ".join(f"{hours:.3g} {of}-hours" for of, hours in lost.items() if hours)
+    if told:
         causes: dict[str, float] = defaultdict(float)
         for job in jobs:
             for cause, hours in job.lost_by_cause_hours.items():
@@ -106,8 +107,12 @@ def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
         top = sum(hours for _, hours in first)
         *others, last = (cause for cause, _ in first)
         names = f"{', '.join(others)} and {last}" if others else last
-        text += f" · {lost:.3g} GPU-hours lost, {top:.3g} of them to {names}"
+        text += f" · {told} lost, {top:.3g} of them to {names}"
     return text
+
+
+def _lost(jobs: list[answers.FleetJob], has_gpus: bool) -> float:
+    return sum(job.lost_hours or 0.0 for job in jobs if job.has_gpus == has_gpus)
 
 
 def _mfu(reader: Reader, span: Span) -> dict[str, float]:
@@ -146,6 +151,7 @@ def _job(
         worst_finding=worst[0] if worst else "",
         worst_gain_ratio=worst[1] if worst else None,
         gpu_hours=row.gpu_hours,
+        has_gpus=row.has_gpus,
         lost_hours=sum(lost.values()) if measured else None,
         lost_by_cause_hours=lost if measured else {},
         records_lost=row.lost,

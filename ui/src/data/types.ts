@@ -250,6 +250,7 @@ export interface FleetJob {
   worst_finding: string;
   worst_gain_ratio: number | null;
   gpu_hours: number;
+  has_gpus: boolean;
   lost_hours: number | null;
   lost_by_cause_hours: Record<string, number>;
   records_lost: number;
@@ -366,6 +367,7 @@ export interface JobRow {
   steps: number;
   step_ns: number;
   gpu_hours: number;
+  has_gpus: boolean;
   busy_ratio: number | null;
   open_findings: number;
   lost: number;

@@ -11,7 +11,8 @@ const SHORT: Record<string, string> = { gpu: "GPU", sm: "SM", cpu: "CPU", dram: 
 export interface CounterWords { title: string; text(number: number): string }
 
 export function counterWords(name: string): CounterWords {
-  const [suffix, text] = UNITS.find(([end]) => name.endsWith(end)) ?? ["", value];
+  // Programs that tell it in per cent mean a hundredth.
+  const [suffix, text] = UNITS.find(([end]) => name.endsWith(end)) ?? ["", /(^|[._/])mfu$/.test(name) ? (number: number) => share(number > 1 ? number / 100 : number) : value];
   const words = name.slice(0, name.length - suffix.length).split(/[._/]+/).filter(Boolean).map((word) => SHORT[word] ?? word).join(" ");
   return { title: words ? words[0]!.toUpperCase() + words.slice(1) : name, text };
 }

@@ -47,8 +47,9 @@ export function size(bytes: number | null | undefined): string {
   return `${threeDigits(bytes)}${space}B`;
 }
 
-export const hours = (number: number | null | undefined): string =>
-  number === null || number === undefined ? UNKNOWN : `${threeDigits(number)}${space}GPU-h`;
+// Of GPUs; of ranks where a job has none.
+export const hours = (number: number | null | undefined, hasGpus: boolean): string =>
+  number === null || number === undefined ? UNKNOWN : `${threeDigits(number)}${space}${hasGpus ? "GPU" : "rank"}-h`;
 
 export function ago(ns: number, nowNs: number): string {
   const past = nowNs - ns;
@@ -60,7 +61,7 @@ export function ago(ns: number, nowNs: number): string {
 }
 
 // A number and its unit stay on one line.
-export const glued = (text: string): string => text.replace(/(\d) (?=(?:%|[mµn]?s|min|h|MHz|GPUs?|GPU-hours)(?![\w-]))/g, `$1${space}`);
+export const glued = (text: string): string => text.replace(/(\d) (?=(?:%|[mµn]?s|min|h|MHz|GPUs?|(?:GPU|rank)-hours)(?![\w-]))/g, `$1${space}`);
 
 export const clock = (ns: number): string =>
   new Date(ns / 1e6).toISOString().slice(0, 19).replace("T", " ") + " UTC";

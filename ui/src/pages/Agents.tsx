@@ -4,7 +4,7 @@ import { useChoice, write } from "../data/address";
 import { useData, useNews } from "../data/load";
 import type { AgentCost, AgentRow, DoctorRow } from "../data/types";
 import { ago, clock, count, duration, plural, share, size, UNKNOWN, value } from "../look/format";
-import { Empty, Fold, Names, overheadText, PageFailed, Search, Table, Waiting } from "../parts/parts";
+import { Empty, Fold, Names, overheadText, PageFailed, Partial, Search, Table, Waiting } from "../parts/parts";
 
 const lostOf = (row: AgentRow): string =>
   ([[row.records_dropped, "records"], [row.rows_lost, "rows"], [row.batches_lost, "batches"]] as const).filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`).join(", ") || "nothing";
@@ -60,7 +60,7 @@ function Doctor({ rows }: { rows: DoctorRow[] }) {
 
 export function AgentsPage() {
   const news = useNews();
-  const { value: rows, failure, again } = useData<AgentRow[]>("v1/agents?limit=5000", news);
+  const { value: rows, failure, again, partial } = useData<AgentRow[]>("v1/agents?limit=5000", news);
   const { value: costs } = useData<AgentCost[]>("v1/costs?limit=5000", news);
   const costOf = useMemo(() => new Map(costs?.map((row) => [row.agent, row])), [costs]);
   const { value: doctor } = useData<DoctorRow[]>("v1/doctor?limit=5000", news);
@@ -92,7 +92,7 @@ export function AgentsPage() {
   };
   return (
     <>
-      <header><p class="about">agents{versions.length === 1 && ` · pilotlight ${versions[0]}`}</p><h1>{rows.length === 0 ? "No agent has reported yet" : sentences.join("; ")}</h1></header>
+      <header><p class="about">agents{versions.length === 1 && ` · pilotlight ${versions[0]}`}</p><h1>{rows.length === 0 ? "No agent has reported yet" : sentences.join("; ")}</h1><Partial when={partial} /></header>
       {rows.length === 0 ? <Empty title="Start one on each node" command={`pilotlight agent --collector ${location.origin}`} />
         : <><div class="tools"><Search value={text} onInput={setText} /><span class="quiet">{slowed ? "" : "What collecting costs jobs is measured where GPUs are recorded; elsewhere: pilotlight overhead. "}An agent over its budget collects less.</span></div>
           <Table rows={shown} limit={200} label="agents" isCards empty="No agent fits." columns={[
@@ -102,7 +102,7 @@ export function AgentsPage() {
             ...(versions.length > 1 ? [{ title: "version", isText: true, cell: (row: AgentRow) => row.version, sort: (row: AgentRow) => row.version }] : []),
             { title: "slows jobs by", hint: "the process that is slowed most, measured now by steps with and without recording", cell: (row) => <Slows cost={costOf.get(row.agent)} />, sort: (row) => costOf.get(row.agent)?.cost.overhead_high ?? -1 },
             { title: "sampler", hint: "of a core, in the process that it takes the most of", cell: (row) => { const cost = costOf.get(row.agent)?.cost; return cost && cost.sampler_ratio !== null ? <span title={`the sampler of the process with the most, at ${value(cost.rate_hz)} Hz or more`}>{share(cost.sampler_ratio)}</span> : "–"; }, sort: (row) => costOf.get(row.agent)?.cost.sampler_ratio ?? -1 },
-            { title: "kernels", hint: "the part of the time in which kernels are recorded one by one", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
+            { title: "kernels seen", hint: "the part of the time in which kernels are recorded one by one", isText: true, isBrief: true, cell: (row) => <Collects cost={costOf.get(row.agent)} /> },
             { title: cpu ? `CPU of ${share(cpu)}` : "CPU", hint: "what the agent takes of a core, and its budget", cell: (row) => <>{share(row.cpu_ratio)}{!cpu && ofBudget(costOf.get(row.agent)?.cpu_ceiling_ratio, share)}</>, sort: (row) => row.cpu_ratio }, { title: memory ? `memory of ${size(memory)}` : "memory", hint: "what the agent has in memory, and its budget", cell: (row) => <>{size(row.rss_bytes)}{!memory && ofBudget(costOf.get(row.agent)?.memory_ceiling_bytes, size)}</>, sort: (row) => row.rss_bytes },
             { title: "clock", hint: "how far the node's clock is off the collector's", cell: (row) => (row.offset_ns || row.uncertainty_ns ? `${row.offset_ns >= 0 ? "+" : "−"}${duration(Math.abs(row.offset_ns))} ± ${duration(row.uncertainty_ns)}` : "the same"), sort: (row) => Math.abs(row.offset_ns) },
             ...(shown.some((row) => row.spool_bytes > 0) ? [{ title: "to be sent", cell: (row: AgentRow) => size(row.spool_bytes), sort: (row: AgentRow) => row.spool_bytes }] : []),

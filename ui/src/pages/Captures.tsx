@@ -4,7 +4,7 @@ import { go, useAddress, useChoice, write } from "../data/address";
 import { useAnswer, useData, useNews, useSource } from "../data/load";
 import type { CaptureDetail, CapturedNode, CaptureRow, JobRow } from "../data/types";
 import { ago, clock, count, duration, plural, size } from "../look/format";
-import { Check, Choose, Empty, Field, PageFailed, Search, Table, Waiting } from "../parts/parts";
+import { Check, Choose, Empty, Field, PageFailed, Partial, Search, Table, Waiting } from "../parts/parts";
 
 const LOOK_MS = 1000;
 
@@ -42,7 +42,7 @@ function AllCaptures() {
   const news = useNews(2000);
   const only = query["job"] ?? "";
   const [text, setText] = useChoice("q");
-  const { value: rows, failure, again } = useData<CaptureRow[]>(`v1/captures?limit=500${only ? `&job=${encodeURIComponent(only)}` : ""}`, news);
+  const { value: rows, failure, again, partial } = useData<CaptureRow[]>(`v1/captures?limit=500${only ? `&job=${encodeURIComponent(only)}` : ""}`, news);
   const now = Date.now() * 1e6;
   if (failure) return <PageFailed failure={failure} again={again} />;
   const under = rows?.filter((row) => stateOf(row, now) === "on the way").length ?? 0;
@@ -51,7 +51,7 @@ function AllCaptures() {
   const shown = rows?.filter((row) => !wanted || [row.id, row.job, row.reason, row.asked_by, row.problem, row.state].some((each) => each.toLowerCase().includes(wanted))) ?? [];
   return (
     <>
-      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows?.length === 0 ? "No capture yet" : rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1></header>
+      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows?.length === 0 ? "No capture yet" : rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1><Partial when={partial} /></header>
       <Ask only={only} />
       {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="Take one above, or on a terminal" command={`pilotlight capture ${only || "JOB"} --steps 3 --ranks all`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
         : <><div class="tools"><Search value={text} onInput={setText} />{only && <a href={write(["captures"])}>of all jobs</a>}</div>

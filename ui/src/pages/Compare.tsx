@@ -7,7 +7,7 @@ import { PALETTE, stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
 import { ago, clock, duration, glued, plural, shortName, signedShare } from "../look/format";
 import { FlameView } from "../parts/FlameView";
-import { Choose, Empty, Failed, PageFailed, Search, Table, Waiting } from "../parts/parts";
+import { Choose, Empty, Failed, PageFailed, Partial, Search, Table, Waiting } from "../parts/parts";
 import { PART_NAMES } from "../parts/time";
 
 // "2h..1h" and such: how long ago a stretch began and ended, seen from now.
@@ -29,14 +29,14 @@ export function spanOf(key: string, row: JobRow | undefined): { from: number; to
 
 export function ComparePage() {
   const { query } = useAddress();
-  const { value: jobs, failure } = useData<JobRow[]>("v1/jobs?since=400d&limit=2000");
+  const { value: jobs, failure, again } = useData<JobRow[]>("v1/jobs?since=400d&limit=2000");
   const [before, after] = [query["before"] ?? "", query["after"] ?? ""];
   const [beforeSpan, afterSpan] = [query["before_span"] ?? (before === after ? "half1" : "all"), query["after_span"] ?? (before === after ? "half2" : "all")];
-  if (failure) return <PageFailed failure={failure} />;
-  if (!jobs) return <Waiting height={300} />;
+  if (failure) return <PageFailed failure={failure} again={again} />;
+  if (!jobs) return <><header><p class="about">compare</p><h1>Asking the store …</h1></header><Waiting height={300} /></>;
   const side = (which: "before" | "after", job: string, span: string) => (
     <div class="tools side">
-      <Choose label={which} value={job} onChange={(name) => change({ [which]: name })}><option value="">choose a job …</option>{jobs.map((row) => <option value={row.job}>{row.job}</option>)}</Choose>
+      <Choose label={which} value={job} onChange={(name) => change({ [which]: name })}><option value="">choose a job …</option>{job && !jobs.some((row) => row.job === job) && <option value={job}>{job}</option>}{jobs.map((row) => row.job).sort().map((name) => <option value={name}>{name}</option>)}</Choose>
       <Choose label="in" value={span} onChange={(key) => change({ [`${which}_span`]: key })}>{CHOSEN.test(span) && <option value={span}>{clock(spanOf(span, undefined).from)} to {clock(spanOf(span, undefined).to).slice(11)}</option>}{SPANS.map(([key, text]) => <option value={key}>{text}</option>)}</Choose>
       {job && <a href={write(["job", job])}>to the job</a>}
     </div>
@@ -54,8 +54,8 @@ export function ComparePage() {
 function Offers({ jobs }: { jobs: JobRow[] }) {
   const link = (job: string, before: string, after: string, text: string) => <a href={write(["compare"], { before: job, before_span: before, after: job, after_span: after })}>{text}</a>;
   const now = Date.now() * 1e6;
-  return <Table title="A job with itself" label="offers" rows={jobs.slice().sort((a, b) => b.updated_ns - a.updated_ns)} limit={12} columns={[
-    { title: "job", isText: true, isBrief: true, cell: (row) => row.job, sort: (row) => row.job }, { title: "state", isText: true, isBrief: true, cell: (row) => `${row.state}, ${ago(row.updated_ns, now)}`, sort: (row) => row.state },
+  return <Table title="A job with itself" label="offers" rows={jobs.slice().sort((a, b) => Number(b.state === "running") - Number(a.state === "running") || b.started_ns - a.started_ns)} limit={12} columns={[
+    { title: "job", isText: true, isBrief: true, cell: (row) => <a href={write(["job", row.job])}>{row.job}</a>, sort: (row) => row.job }, { title: "state", isText: true, isBrief: true, cell: (row) => `${row.state}, ${ago(row.updated_ns, now)}`, sort: (row) => row.state },
     { title: "ran for", cell: (row) => duration(row.updated_ns - row.started_ns), sort: (row) => row.updated_ns - row.started_ns },
     { title: "compare", isText: true, cell: (row) => <>{link(row.job, "half1", "half2", "its first half with its second")}{row.updated_ns - row.started_ns > 5400e9 && <> · {link(row.job, "1h-1h", "1h", "the last hour with the one before")}</>}{row.updated_ns - row.started_ns > 129_600e9 && <> · {link(row.job, "24h-24h", "24h", "the last day with the one before")}</>}</> }]} />;
 }
@@ -76,7 +76,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
     { title: "change", cell: (row) => (row.before_ns ? signedShare(row.after_ns / row.before_ns - 1) : "new") }]} />;
   return (
     <>
-      <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "not to be told from noise" : `chance alone does this in ${found.noise_probability < 0.001 ? "less than 0.1" : (100 * found.noise_probability).toFixed(1)} % of cases`}</>}</p><h1>{found ? glued(found.headline) : "Comparing …"}</h1>{found?.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}</header>
+      <header><p class="about">{before} → {after}{found && <> · {plural(found.before.steps, "step")} and {plural(found.after.steps, "step")} · {found.noise_probability === null ? "not to be told from noise" : `chance alone does this in ${found.noise_probability < 0.001 ? "less than 0.1" : (100 * found.noise_probability).toFixed(1)} % of cases`}</>}</p><h1>{found ? glued(found.headline) : "Comparing …"}</h1><Partial when={found?.is_partial} /></header>
       {tools}
       {!found ? <Waiting height={300} /> : <div class="columns">
         {rows("Parts of a step", [found.step, ...found.parts], (what) => PART_NAMES[what] ?? what)}

@@ -6,7 +6,7 @@ import { useAnswer, useNews } from "../data/load";
 import type { Fleet, FleetJob, GpuNow, Node } from "../data/types";
 import { heatColour, useDark } from "../look/colours";
 import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { Bar, Check, Choose, Empty, Legend, PageFailed, Search, Table, Waiting } from "../parts/parts";
+import { Bar, Check, Choose, Empty, Legend, PageFailed, Partial, Search, Table, Waiting } from "../parts/parts";
 import { storedPieces } from "../parts/time";
 
 const SORTS: Record<string, (job: FleetJob) => number> = {
@@ -33,7 +33,7 @@ export function FleetPage() {
   if (failure) return <PageFailed failure={failure} again={again} />;
   return (
     <>
-      <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? glued(fleet.headline) : "Asking the store …"}</h1>{fleet?.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}</header>
+      <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? glued(fleet.headline) : "Asking the store …"}</h1><Partial when={fleet?.is_partial} /></header>
       {!fleet ? <Waiting height={420} label="jobs" /> : fleet.jobs.length === 0
         ? <Empty title="Send a job here" command={`PILOTLIGHT_COLLECTOR=${location.origin} pilotlight run -- python train.py`}>On one machine this is all; on a cluster, start an agent on each node: <code>pilotlight agent --collector {location.origin}</code></Empty>
         : <>
@@ -53,6 +53,7 @@ export function FleetPage() {
 }
 
 function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: string }) {
+  const whose = jobs.every((job) => job.has_gpus) ? "GPU hours" : jobs.some((job) => job.has_gpus) ? "hours" : "rank hours";
   return <Table rows={jobs} limit={100} label="jobs" isCards empty="No job fits." columns={[
     { title: "job", isText: true, cell: (job) => <a href={write(["job", job.job])} title={job.job}>{job.job}</a>, sort: (job) => job.job },
     { title: "state", isText: true, isBrief: true, cell: (job) => <span title={clock(job.updated_ns)}>{job.state}{job.state !== "running" && <small> {ago(job.updated_ns, now)}</small>}{job.attempts > 1 && <small> · {job.attempts} attempts</small>}</span>, sort: (job) => job.state },
@@ -62,8 +63,8 @@ function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: stri
     ...(jobs.some((job) => job.mfu_ratio !== null) ? [{ title: "MFU", hint: "model FLOPs utilisation: how much of the GPUs' peak the model uses, as the program tells it", cell: (job: FleetJob) => (job.mfu_ratio === null ? <small>{UNKNOWN}</small> : share(job.mfu_ratio)), sort: (job: FleetJob) => job.mfu_ratio ?? 0 }] : []),
     { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
     { title: "worst finding", isText: true, isName: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class={job.open_findings ? "quiet" : "quiet none"}>{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
-    { title: "GPU hours", cell: (job) => hours(job.gpu_hours), sort: (job) => job.gpu_hours },
-    { title: "of them lost", hint: "hours of GPUs in which nothing was computed: waiting for others, copies, input, the host", cell: (job) => hours(job.lost_hours), sort: (job) => job.lost_hours ?? 0 },
+    { title: whose, hint: "the time of all GPUs of the job together; of all ranks where it has none", cell: (job) => hours(job.gpu_hours, job.has_gpus), sort: (job) => job.gpu_hours },
+    { title: "of them lost", hint: "hours in which nothing was computed: waiting for others, copies, input, the host", cell: (job) => hours(job.lost_hours, job.has_gpus), sort: (job) => job.lost_hours ?? 0 },
   ]} />;
 }
 

@@ -7,7 +7,7 @@ import { useAnswer, useData, useNews } from "../data/load";
 import type { Breakdown, FindingRow, Job, Series as StepSeries } from "../data/types";
 import { counterWords } from "../look/counter";
 import { ago, clock, count, duration, glued, hours, plural, share, signedShare, UNKNOWN } from "../look/format";
-import { costText, Empty, Failed, FindingCard, Fold, PageFailed, sourceOf, Table, Waiting } from "../parts/parts";
+import { costText, Empty, Failed, FindingCard, Fold, PageFailed, Partial, sourceOf, Table, Waiting } from "../parts/parts";
 import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Counters } from "./job/Counters";
 import { Facts } from "./job/Facts";
@@ -36,9 +36,9 @@ export function JobPage({ name, view }: { name: string; view: string }) {
   return (
     <>
       <header>
-        <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).map((text, i) => <>{i > 0 && "  ·  "}<bdi>{text}</bdi></>)}</p>
+        <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours, job.row.has_gpus), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).map((text, i) => <>{i > 0 && "  ·  "}<bdi>{text}</bdi></>)}</p>
         <h1>{glued(job.headline)}</h1>
-        {job.is_partial && <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p>}
+        <Partial when={job.is_partial} />
       </header>
       {views}
       {view === "flame" ? <JobFlame job={job} range={range} news={0} />
@@ -153,6 +153,7 @@ const isStanding = ({ row }: Job, finding: FindingRow): boolean => finding.state
 
 function Findings({ job }: { job: Job }) {
   const open = job.findings.filter((finding) => isStanding(job, finding)).sort((a, b) => b.gain_high_ratio - a.gain_high_ratio);
+  const whose = job.row.has_gpus ? "GPU hours" : "Rank hours";
   const closed = job.findings.filter((finding) => !isStanding(job, finding)), isOver = job.row.state !== "running";
   const card = (finding: FindingRow, i: number) => <FindingCard number={i + 1} show={shown(job, finding)} finding={{ ...finding, rank: finding.ranks.length === 1 ? finding.ranks[0]! : null, place: [finding.place, finding.ranks.length > 1 ? plural(finding.ranks.length, "rank") : ""].filter(Boolean).join(", "), evidence: finding.evidence, places: [] }} />;
   return <>
@@ -160,9 +161,9 @@ function Findings({ job }: { job: Job }) {
     {open.length === 0 && <p class="empty">Findings open by themselves when a rule sees something worth 0.5 % of the step or more.</p>}
     <ol class="findings">{open.map(card)}</ol>
     {closed.length > 0 && <Fold name="closed" summary={`${plural(closed.length, "finding")} closed`}><ol class="findings">{closed.map(card)}</ol></Fold>}
-    <h2 class="later">GPU hours</h2>
-    <Table label="GPU hours" rows={[["all", job.waste.gpu_hours], ["compute", job.waste.busy_hours], ...Object.entries(job.waste.wasted_hours).sort((a, b) => b[1] - a[1]).map(([part, lost]) => [PART_NAMES[part] ?? part, lost]), ["step time not known", job.waste.unknown_hours], ["outside of steps", job.waste.outside_hours]].filter((row) => Number(row[1]) >= 0.0005) as [string, number][]}
-      columns={[{ title: "spent in", isText: true, cell: (row) => row[0] }, { title: "GPU hours", cell: (row) => hours(row[1]) }, { title: "of all", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />
+    <h2 class="later">{whose}</h2>
+    <Table label={whose} rows={[["all", job.waste.gpu_hours], ["compute", job.waste.busy_hours], ...Object.entries(job.waste.wasted_hours).sort((a, b) => b[1] - a[1]).map(([part, lost]) => [PART_NAMES[part] ?? part, lost]), ["step time not known", job.waste.unknown_hours], ["outside of steps", job.waste.outside_hours]].filter((row) => Number(row[1]) >= 0.0005) as [string, number][]}
+      columns={[{ title: "spent in", isText: true, cell: (row) => row[0] }, { title: "hours", cell: (row) => hours(row[1], job.row.has_gpus) }, { title: "of all", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />
     {Object.keys(job.losses).length > 0 && <><h2 class="partial">Lost on the way</h2><ul>{Object.entries(job.losses).map(([what, number]) => <li>{count(number)} {what}</li>)}</ul></>}
   </>;
 }

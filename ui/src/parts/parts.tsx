@@ -150,6 +150,10 @@ export function PageFailed(properties: Failing) {
   return <section role="alert"><header><h1>{failureTitle(properties.failure)}</h1></header><FailureTold {...properties} /></section>;
 }
 
+export function Partial({ when }: { when: boolean | undefined }) {
+  return when ? <p class="partial">Partial: a part of the store did not answer, and these numbers are too small.</p> : null;
+}
+
 // The shape of what is to come, at once; nothing that turns or blinks.
 export function Waiting({ height = 200, label = "loading" }: { height?: number; label?: string }) {
   return <div class="waiting" style={{ height: `${height}px` }} aria-busy="true"><span>{label} …</span></div>;

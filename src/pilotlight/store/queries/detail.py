@@ -78,10 +78,12 @@ class _Totals:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The ranks of an attempt and how long all of them were there together."""
+    """The ranks of an attempt, how long all of them were there together, and the highest number of
+    a GPU that one of them has: -1 where there is none."""
 
     ranks: int
     length_ns: int
+    last_gpu: int
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ FROM job_totals FINAL WHERE tenant = {{tenant:String}} AND job = {{job:String}}
 
 _SIZES = f"""
 SELECT attempt, {RANKS_AND_LENGTH} FROM (
-  SELECT attempt, rank, role,
+  SELECT attempt, rank, role, max(gpu) AS device,
     max(if(ended_ns > 0, ended_ns, updated_ns)) - min(started_ns) AS length
   FROM ranks FINAL
   WHERE tenant = {{tenant:String}} AND job = {{job:String}} AND role IN ('rank', 'main')
@@ -149,7 +151,8 @@ def job(reader: Reader, name: str) -> JobDetail:
     news = [_News(*row) for row in reader.select(_ATTEMPTS, job=name)]
     if not news:
         others = [row.job for row in jobs(reader, Span(0, 1 << 62), 8)]
-        raise NotFound(f"no job {name}; there are: {', '.join(others) or 'none'}")
+        told = f"there are: {', '.join(others)}" if others else "none has reported yet"
+        raise NotFound(f"no job {name}; {told}")
     totals, sizes = totals_of.result(), sizes_of.result()
     losses = {str(what): int(count) for what, count in losses_of.result()}
     sums = Sums(
@@ -158,6 +161,7 @@ def job(reader: Reader, name: str) -> JobDetail:
         compute_ns=sum(one.parts_ns["compute_ns"] for one in totals),
         ranks=max((size.ranks for size in sizes.values()), default=0),
         rank_ns=sum(size.length_ns for size in sizes.values()),
+        last_gpu=max((size.last_gpu for size in sizes.values()), default=-1),
         open_findings=int(open_findings),
         lost=sum(losses.values()),
     )
@@ -173,7 +177,7 @@ def job(reader: Reader, name: str) -> JobDetail:
                 started_ns=one.started_ns,
                 ended_ns=one.ended_ns,
                 nodes=len(one.nodes),
-                ranks=sizes.get(one.attempt, _Sizes(0, 0)).ranks,
+                ranks=sizes.get(one.attempt, _Sizes(0, 0, -1)).ranks,
                 exit_code=one.exit_code,
             )
             for one in news
@@ -268,8 +272,8 @@ def _totals(reader: Reader, name: str) -> list[_Totals]:
 
 def _sizes(reader: Reader, name: str) -> dict[int, _Sizes]:
     return {
-        int(attempt): _Sizes(int(ranks), int(length_ns))
-        for attempt, ranks, length_ns in reader.select(_SIZES, job=name)
+        int(attempt): _Sizes(int(ranks), int(length_ns), int(last_gpu))
+        for attempt, ranks, length_ns, last_gpu in reader.select(_SIZES, job=name)
     }
 
 

@@ -14,7 +14,8 @@ SILENT_NS = 60_000_000_000
 
 
 class JobRow(Struct, frozen=True):
-    """All attempts of a job together; `gpu_hours` counts ranks, `busy_ratio` is of step time."""
+    """All attempts of a job together; `gpu_hours` counts ranks, whether they have GPUs or not;
+    `busy_ratio` is of step time."""
 
     job: str
     cluster: str
@@ -33,6 +34,7 @@ class JobRow(Struct, frozen=True):
     steps: int
     step_ns: int
     gpu_hours: float
+    has_gpus: bool
     busy_ratio: float | None
     open_findings: int
     lost: int
@@ -46,6 +48,7 @@ class Sums(Struct, frozen=True):
     compute_ns: int = 0
     ranks: int = 0
     rank_ns: int = 0
+    last_gpu: int = -1
     open_findings: int = 0
     lost: int = 0
 
@@ -73,13 +76,14 @@ WHERE tenant = {tenant:String} AND {of_jobs} GROUP BY job
 # Before its ranks came, a launcher was told as the only rank of its job.
 RANKS_AND_LENGTH = """
 if(countIf(role = 'rank') > 0, countIf(role = 'rank'), count()) AS ranks,
-  if(countIf(role = 'rank') > 0, sumIf(length, role = 'rank'), sum(length)) AS length
+  if(countIf(role = 'rank') > 0, sumIf(length, role = 'rank'), sum(length)) AS length,
+  max(device) AS last_gpu
 """
 _SIZES = (
     f"""
-SELECT job, max(ranks), sum(length) FROM (
+SELECT job, max(ranks), sum(length), max(last_gpu) FROM (
   SELECT job, attempt, {RANKS_AND_LENGTH} FROM (
-    SELECT job, attempt, rank, role,
+    SELECT job, attempt, rank, role, max(gpu) AS device,
       max(if(ended_ns > 0, ended_ns, updated_ns)) - min(started_ns) AS length
     FROM ranks FINAL
     WHERE tenant = {{tenant:String}} AND {{of_jobs}} AND role IN ('rank', 'main')
@@ -110,7 +114,7 @@ def jobs(reader: Reader, span: Span, limit: int = 200) -> list[JobRow]:
     losses_of = reader.beside(lambda: _by_job(reader, _LOSSES, names))
     findings = _by_job(reader, _FINDINGS, names)
     totals, sizes, losses = totals_of.result(), sizes_of.result(), losses_of.result()
-    nothing, alone, none = (0, 0, 0), (0, 0), (0,)
+    nothing, alone, none = (0, 0, 0), (0, 0, -1), (0,)
     return [
         row_of(
             reader,
@@ -150,6 +154,7 @@ def row_of(reader: Reader, news: Row, sums: Sums) -> JobRow:
         steps=steps // max(1, sums.ranks),
         step_ns=total_ns // steps if steps else 0,
         gpu_hours=sums.rank_ns / HOUR_NS,
+        has_gpus=sums.last_gpu >= 0,
         busy_ratio=sums.compute_ns / total_ns if sums.compute_ns and total_ns else None,
         open_findings=sums.open_findings,
         lost=sums.lost,

@@ -28,7 +28,7 @@ class FleetJob(Struct, frozen=True):
     """`step_ns` is the mean of the last ten minutes of a running job, of all steps of another;
     `change_ratio` compares it with what `earlier` names. `trend_ns` is the mean step in equal parts
     of the time asked for, or since a job of less than two hours began. Lost hours are step time
-    that was no compute."""
+    that was no compute. Hours are of GPUs, or of ranks where a job has none."""
 
     job: str
     cluster: str
@@ -48,6 +48,7 @@ class FleetJob(Struct, frozen=True):
     worst_finding: str
     worst_gain_ratio: float | None
     gpu_hours: float
+    has_gpus: bool
     lost_hours: float | None
     lost_by_cause_hours: dict[str, float]
     records_lost: int

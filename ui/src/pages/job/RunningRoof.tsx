@@ -5,7 +5,7 @@ import { change, useAddress, useChoice, write } from "../../data/address";
 import { useAnswer } from "../../data/load";
 import type { CaptureRow, JobRoofline, RankPoint, Roofline } from "../../data/types";
 import { ago, count, duration, plural, share, shortName, threeDigits } from "../../look/format";
-import { Bar, Choose, Empty, Failed, Legend, Table, Waiting } from "../../parts/parts";
+import { Bar, Choose, Empty, Failed, Legend, Partial, Table, Waiting } from "../../parts/parts";
 import { RooflineChart } from "../RooflineChart";
 import { type Part, spanOf, Zoomed } from "./part";
 
@@ -42,7 +42,7 @@ export function RunningRoof({ job, range, news }: Part) {
     <section aria-label="roofline">
       <div class="tools"><h2>{found.gpu ? `The GPUs of the job under the roof of ${found.gpu}` : "Roofline"}</h2>
         <Choose label="roof of" value={gpu} onChange={(value) => change({ gpu: value })}><option value="">the job's GPU</option>{ROOFS.map((name) => <option value={name}>{name}</option>)}</Choose><Zoomed job={job.row.job} range={range} /></div>
-      {found.is_partial && <p class="partial">Partial: a part of the store did not answer.</p>}
+      <Partial when={found.is_partial} />
       {found.missing && <p class="partial">Not measured. {found.missing}</p>}
       <div class="split">
         <div>
