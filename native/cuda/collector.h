@@ -104,6 +104,7 @@ class Collector {
   void tell(DeviceSampler* sampler, uint32_t domain, uint32_t id,
             const CallbackData& call) noexcept;
   void context_ends(Context context) noexcept;
+  double last_steps_ns(double ticks_per_ns) const noexcept;
   WindowFacts facts(int64_t now_ns) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
   void missing(const char* reason) noexcept;

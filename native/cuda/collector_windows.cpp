@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kNodesOneIn = 8;  // on windows, where there are graphs
 constexpr uint32_t kTellAgainSeconds = 10;
+constexpr uint32_t kLastSteps = 8;
 
 constexpr Kind kRecords[] = {kConcurrentKernel, kMemcpy,  kMemcpyPeer, kMemset,
                              kSynchronization,  kMemory2, kOverhead};
@@ -272,6 +273,22 @@ void Collector::mark_window() noexcept {
   api_->mark("gpu/window", 10, mark);
 }
 
+// The typical one of the last steps.
+double Collector::last_steps_ns(double ticks_per_ns) const noexcept {
+  const StepClock& steps = *api_->steps;
+  uint64_t count = steps.count.load(std::memory_order_acquire);
+  auto begun = [&](uint64_t step) {
+    return steps.ticks[step % StepClock::kKept].load(std::memory_order_relaxed);
+  };
+  double lengths_ns[kLastSteps];
+  uint32_t known = 0;
+  for (uint64_t i = count; i > 1 && known < kLastSteps; i--) {
+    auto ticks = static_cast<int64_t>(begun(i - 1) - begun(i - 2));
+    if (ticks > 0) lengths_ns[known++] = static_cast<double>(ticks) / ticks_per_ns;
+  }
+  return typical(lengths_ns, known);
+}
+
 WindowFacts Collector::facts(int64_t now_ns) noexcept {
   WindowFacts facts = {};
   facts.kind = window_ == Window::kOn      ? WindowKind::kOn
@@ -290,6 +307,7 @@ WindowFacts Collector::facts(int64_t now_ns) noexcept {
   facts.cupti_cost_ns = static_cast<int64_t>(decoder_.counts().overhead_ns - overhead_before_);
   facts.switch_ns = switch_ns();
   facts.overrun = pool_.exhausted() != exhausted_before_;
+  facts.step_ns = last_steps_ns(ticks_per_ns);
   const StepClock& steps = *api_->steps;
   uint64_t count = steps.count.load(std::memory_order_acquire);
   uint32_t edges = 0;
@@ -333,7 +351,9 @@ void Collector::tell_plan() noexcept {
   if (holds_.load(std::memory_order_relaxed) && window_ != Window::kNone) {
     auto cycle = static_cast<double>(plan.on_ns + plan.plain_ns + plan.quiet_ns);
     bool windows = has_clock_ && tier_ != kTierLaunches && tier_ != kTierAll;
-    records = windows ? plan.duty : has_clock_ && tier_ == kTierAll ? 1 : 0;
+    records = windows                           ? static_cast<double>(plan.on_ns) / cycle
+              : has_clock_ && tier_ == kTierAll ? 1
+                                                : 0;
     launches = windows ? static_cast<double>(plan.on_ns + plan.plain_ns) / cycle : 1;
     if (records_on_ && library_.facts().cannot_toggle) records = 1;
     if (can_sample()) {

@@ -33,6 +33,10 @@ constexpr double kUnsureWindows = 19;
 constexpr double kStepsInWindow = 5;
 constexpr double kStepsInSkewed = 20;
 constexpr double kSkewed = 0.05;
+// Of long steps fewer, and of the longest none are waited for. Windows may be a quarter shorter.
+constexpr double kLeastSteps = 2.7;
+constexpr double kLongWindowNs = 60e9;
+constexpr double kLongestNs = 600e9;
 
 }  // namespace
 
@@ -92,14 +96,16 @@ void Governor::end_cycle(const WindowFacts& off) noexcept {
   if (off_before_.count > 0 && on_.count > 0 && off_.count > 0) {
     steps_.compare(off_before_, on_, off_);
   }
-  learn_steps();
+  learn_steps(off.step_ns);
   std::swap(off_before_, off_);
   on_.count = 0;
   decide();
 }
 
 // How long windows must be for their steps to tell.
-void Governor::learn_steps() noexcept {
+void Governor::learn_steps(double last_ns) noexcept {
+  // Longer than a window, perhaps: none would ever lie inside.
+  if (off_.count == 0 && last_ns > 0) step_ns_ = last_ns;
   if (off_.count == 0) return;
   step_ns_ = (off_.edges_ns[off_.count] - off_.edges_ns[0]) / off_.count;
   double lengths[kMaxSteps];
@@ -120,6 +126,14 @@ double Governor::record_ratio() const noexcept {
   if (!steps_.is_known()) return known_ratio();
   double told = steps_.overhead().ratio + steps_.error();
   return std::max(known_ratio(), told + switch_ratio_);
+}
+
+// What windows must hold, so that their steps tell: as many as that, unless it takes too long.
+double Governor::steps_ns() const noexcept {
+  double wanted_ns = step_ns_ * (is_skewed_ ? kStepsInSkewed : kStepsInWindow);
+  // At least one must lie inside wherever the window begins.
+  double least_ns = step_ns_ * kLeastSteps;
+  return least_ns > kLongestNs ? 0 : std::max(std::min(wanted_ns, kLongWindowNs), least_ns);
 }
 
 double Governor::spent_ratio() const noexcept {
@@ -149,15 +163,14 @@ double Governor::least_unsure(double on_ns) const noexcept {
 }
 
 void Governor::decide() noexcept {
-  double steps_ns = step_ns_ * (is_skewed_ ? kStepsInSkewed : kStepsInWindow);
-  double least_on_ns = std::max(static_cast<double>(settings_.least_on_ns), steps_ns);
+  double least_on_ns = std::max(static_cast<double>(settings_.least_on_ns), steps_ns());
   double duty = std::max(duty_at(record_ratio()), least_unsure(least_on_ns));
   duty = std::min({duty, settings_.most_duty, plan_.duty * kMostRise});
   if (overrun_) duty = std::min(duty, plan_.duty / 2);
   overrun_ = false;
   duty = std::max(duty, settings_.least_duty);
   double on = std::max(duty * static_cast<double>(settings_.period_ns), least_on_ns);
-  double off = std::max(on * (1 - duty) / duty, steps_ns);
+  double off = std::max(on * (1 - duty) / duty, steps_ns());
   bool always = always_hears();
   double plain = always ? off : std::min(on * kPlainShare, off / 2);
   plan_ = {duty, static_cast<int64_t>(on), static_cast<int64_t>(plain),

@@ -32,6 +32,7 @@ struct WindowFacts {
   int64_t duration_ns;
   uint32_t steps;          // that lie fully inside, the last kMaxSteps of them
   const double* edges_ns;  // since it began, one more than steps: where one ends the next begins
+  double step_ns;          // typical of the last ones, wherever they lie; 0: not known
   uint64_t launches;       // heard
   int64_t launch_cost_ns;  // of our callbacks, all threads together
   uint64_t calls;          // timed, of those that launch a kernel
@@ -63,7 +64,8 @@ class Governor {
  private:
   static void keep(const WindowFacts& window, WindowSteps* steps) noexcept;
   void end_cycle(const WindowFacts& off) noexcept;
-  void learn_steps() noexcept;
+  void learn_steps(double last_ns) noexcept;
+  double steps_ns() const noexcept;
   void decide() noexcept;
   double known_ratio() const noexcept;
   double record_ratio() const noexcept;

@@ -166,14 +166,15 @@ double busy_ns(bool* is_busy, std::mt19937* random) {
 }
 
 // Steps one after the other through windows whose edges cut them wherever they fall.
-Overhead live(const Rhythm& rhythm, bool has_neighbours, double cost, unsigned seed) {
+Overhead live(const Rhythm& rhythm, bool has_neighbours, double cost, unsigned seed,
+              double seconds = 40) {
   Governor governor({});
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> spread(0.75, 1.25);
   uint64_t number = 0;
   bool is_busy = false;
-  double now_ns = 0, edge_ns = 0;
-  while (now_ns < 40e9) {
+  double now_ns = 0, edge_ns = 0, step_ns = 0;
+  while (now_ns < seconds * 1e9) {
     for (bool on : {true, false}) {
       Plan plan = governor.plan();
       double begin_ns = now_ns;
@@ -181,8 +182,9 @@ Overhead live(const Rhythm& rhythm, bool has_neighbours, double cost, unsigned s
       std::vector<double> edges_ns;
       while (edge_ns <= now_ns) {
         edges_ns.push_back(edge_ns - begin_ns);
-        edge_ns += rhythm(number++, &random) * (on ? 1 + cost : 1);
-        if (has_neighbours) edge_ns += busy_ns(&is_busy, &random);
+        step_ns = rhythm(number++, &random) * (on ? 1 + cost : 1);
+        if (has_neighbours) step_ns += busy_ns(&is_busy, &random);
+        edge_ns += step_ns;
       }
       if (edges_ns.size() > kMaxSteps + 1) edges_ns.erase(edges_ns.begin(), edges_ns.end() - 513);
       WindowFacts facts = {};
@@ -190,6 +192,7 @@ Overhead live(const Rhythm& rhythm, bool has_neighbours, double cost, unsigned s
       facts.duration_ns = int64_t(now_ns - begin_ns);
       facts.steps = edges_ns.empty() ? 0 : uint32_t(edges_ns.size()) - 1;
       facts.edges_ns = edges_ns.data();
+      facts.step_ns = step_ns;
       governor.observe(facts);
     }
   }
@@ -263,6 +266,18 @@ void after_a_noisy_start_the_cost_is_known_soon() {
   CHECK(wide <= 10);
 }
 
+void steps_longer_than_a_window_are_compared_too() {
+  for (double step_s : {0.8, 3.0, 20.0}) {
+    auto rhythm = [step_s](uint64_t, std::mt19937* random) {
+      return 1e9 * step_s * (1 + std::normal_distribution<double>(0, 0.005)(*random));
+    };
+    Overhead found = live(rhythm, false, 0.02, 1, 100 * step_s);
+    printf("steps of %.1f s: %u pairs, %.4f to %.4f\n", step_s, found.pairs, found.low, found.high);
+    CHECK(found.pairs >= 3 && found.low <= 0.02 && 0.02 <= found.high);
+    CHECK(found.high - found.low < 0.03);
+  }
+}
+
 void the_ceiling_holds_where_steps_tell_little() {
   for (double cost : {0.05, 0.2}) {
     double spent = 0;
@@ -317,6 +332,7 @@ int main() {
   steps_of_several_lengths_do_not_look_like_a_cost();
   delays_do_not_look_like_a_cost_or_a_gain();
   after_a_noisy_start_the_cost_is_known_soon();
+  steps_longer_than_a_window_are_compared_too();
   the_ceiling_holds_where_steps_tell_little();
   a_few_slow_launches_do_not_stop_collection();
   a_loss_halves_what_is_collected();
