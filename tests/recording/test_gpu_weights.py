@@ -96,6 +96,24 @@ def test_what_only_the_start_of_a_program_does_stands_for_itself() -> None:
     assert of_each[activities["start_ns"] < 100 * _MS] == pytest.approx(1)
 
 
+def test_a_window_that_was_cut_short_does_not_stand_for_a_second_by_a_few_records() -> None:
+    launched_ns = np.arange(20_000) * _MS
+    windows, _, launches = heard_job(launched_ns)
+    starts, values = windows.start_ns.copy(), windows.values.copy()
+    starts[7] = starts[6] + 2 * _MS  # the fourth one
+    cut = GpuWindows(0, starts, values, windows.end_ns)
+    activities = launches.where(cut.has_records(launched_ns))
+    of_each = weights(cut, activities, launches).values
+    assert of_each.sum() == pytest.approx(20_000)
+    assert of_each.max() < 20
+
+
+def test_where_the_marks_of_windows_were_lost_launches_count() -> None:
+    windows, activities, launches = heard_job(np.arange(20_000) * _MS)
+    unmarked = GpuWindows(0, windows.start_ns[:1], np.array([0]), windows.end_ns)
+    assert weights(unmarked, activities, launches).values.sum() == pytest.approx(20_000)
+
+
 def test_work_that_runs_long_after_its_launch_counts_where_it_was_launched() -> None:
     windows, activities, launches = heard_job(np.arange(20_000) * _MS)
     late = {**activities.arrays, "start_ns": activities["start_ns"] + 700 * _MS}

@@ -13,6 +13,8 @@ from pilotlight.recording.schema import ActivityKind
 # From here on the launches that were heard count the work better than the clock does.
 _KNOWN_RATIO = 0.5
 _LEAST_WINDOWS = 4
+# Of the shorter of its neighbours: a window below that was cut short.
+_CUT_RATIO = 0.25
 # A jump in the numbers of calls this much above the usual one is more than calls without a record.
 _LOST_AT_ONCE = 50
 
@@ -120,14 +122,20 @@ class _Cells:
         from_start = bool(shown[0]) and begins.size > 1
         if from_start:
             middles[0] = ends[0]
+        if not begins.size:
+            return cls(begins, ends, np.array([]), False)
         cells = np.diff(np.concatenate((edges_ns[:1], middles, edges_ns[-1:])))
-        return cls(begins, ends, cells / np.maximum(ends - begins, 1), from_start)
+        first = int(from_start)
+        shares = _shares(cells[first:], (ends - begins)[first:])
+        return cls(begins, ends, np.concatenate((np.ones(first), shares)), from_start)
 
     def weights(self, heard_ns: Array, seen_ns: Array, at_ns: Array) -> Array:
         """For how many each activity `at` stands, by when the launches were that are `heard`, of
         which those are `seen`: so that all weights together are their number."""
         first = int(self.from_start)
         seen = self.place(seen_ns)
+        if not self.begins_ns.size:  # the marks of windows were lost
+            return np.full(at_ns.size, heard_ns.size / max(seen_ns.size, 1))
         of_first, rest = int((seen < first).sum()), float(self.shares[seen[seen >= first]].sum())
         heard_first = int((heard_ns < self.ends_ns[0]).sum()) if first else 0
         if rest <= 0 or (heard_first > 0 and of_first == 0):
@@ -140,6 +148,25 @@ class _Cells:
     def place(self, times_ns: Array) -> Array:
         place: Array = np.searchsorted(self.begins_ns, times_ns, side="right") - 1
         return np.maximum(place, 0)
+
+
+def _shares(cells: Array, lengths: Array) -> Array:
+    """How often each window goes into the time that it stands for. One that was cut short does not
+    stand for that much by its few records: it counts together with its neighbours."""
+    edge = np.array([np.inf])
+    least = np.minimum(np.append(edge, lengths[:-1]), np.append(lengths[1:], edge))
+    is_cut = lengths < _CUT_RATIO * least
+    together = _with_neighbours(cells) / np.maximum(_with_neighbours(lengths), 1)
+    shares: Array = np.where(is_cut & (lengths.size > 1), together, cells / np.maximum(lengths, 1))
+    return shares
+
+
+def _with_neighbours(values: Array) -> Array:
+    """Each and the one before and after it, added up."""
+    sums = np.append(0, np.cumsum(values))
+    place = np.arange(values.size)
+    together: Array = sums[np.minimum(place + 2, values.size)] - sums[np.maximum(place - 1, 0)]
+    return together
 
 
 def _launched_at(activities: Columns, launches: Columns) -> Array:
