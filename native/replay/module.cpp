@@ -79,9 +79,9 @@ struct Spans {
 
 nb::tuple add_rank(Recorded& graph, int32_t rank, int64_t begin_ns, const Spans& device,
                    Array<uint8_t> role, Array<uint8_t> collects, Array<uint8_t> receives,
-                   Array<uint8_t> optimizes, Array<int64_t> launch, Array<int64_t> collective, Array<double> transfer_ns,
-                   const Spans& calls, Array<uint8_t> holds, Array<int64_t> given_ns,
-                   const Spans& waits, Array<int64_t> waits_given_ns) {
+                   Array<uint8_t> optimizes, Array<int64_t> launch, Array<int64_t> collective,
+                   Array<double> transfer_ns, const Spans& calls, Array<uint8_t> holds,
+                   Array<int64_t> given_ns, const Spans& waits, Array<int64_t> waits_given_ns) {
   Rank one{};
   one.rank = rank;
   one.begin_ns = begin_ns;
@@ -157,9 +157,10 @@ NB_MODULE(_replay, m) {
           },
           nb::arg("host_name"), nb::arg("device_name"))
       .def("add_rank", &add_rank, nb::kw_only(), nb::arg("rank"), nb::arg("begin_ns"),
-           nb::arg("device"), nb::arg("role"), nb::arg("collects"), nb::arg("receives"), nb::arg("optimizes"),
-           nb::arg("launch"), nb::arg("collective"), nb::arg("transfer_ns"), nb::arg("calls"),
-           nb::arg("holds"), nb::arg("given_ns"), nb::arg("waits"), nb::arg("waits_given_ns"))
+           nb::arg("device"), nb::arg("role"), nb::arg("collects"), nb::arg("receives"),
+           nb::arg("optimizes"), nb::arg("launch"), nb::arg("collective"), nb::arg("transfer_ns"),
+           nb::arg("calls"), nb::arg("holds"), nb::arg("given_ns"), nb::arg("waits"),
+           nb::arg("waits_given_ns"))
       .def("node_count", [](const Recorded& g) { return g.role.size(); })
       .def("edge_count", &Recorded::edge_count)
       .def("fill_edges", &fill_edges, nb::arg("first"), nb::arg("predecessors"))

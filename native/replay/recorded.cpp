@@ -408,8 +408,8 @@ class Walk {
   std::vector<Hold> held_;
   LastOf threads_, streams_, collectives_, received_;
   std::unordered_map<uint32_t, std::vector<Computed>> computed_;  // of each thread, in order
-  std::unordered_map<uint32_t, int64_t> asked_ns_;           // when a message's call was made
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> used_;   // the last message, by both streams
+  std::unordered_map<uint32_t, int64_t> asked_ns_;                // when a message's call was made
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> used_;  // the last message, by both streams
   std::unordered_map<uint32_t, std::vector<int64_t>> launches_;  // of each thread, in order
   std::vector<Awaited> returns_;                                 // in order
   Ended told_since_{};                                           // the first that a thread did

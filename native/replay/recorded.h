@@ -27,8 +27,8 @@ struct Columns {
 };
 
 // `launch`: the row of its call, or none. `collective`: a number that all ranks share, or none, and
-// what its transfer takes. `collects`, `receives`, `optimizes`: whether it communicates, brings what
-// the work after it needs, needs what others did.
+// what its transfer takes. `collects`, `receives`, `optimizes`: whether it communicates, brings
+// what the work after it needs, needs what others did.
 struct Device {
   Columns spans;
   const Role* role;

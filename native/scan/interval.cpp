@@ -46,9 +46,7 @@ size_t combine(Intervals first, Intervals second, unsigned wanted, int64_t* star
   size_t count = 0;
   bool open = false;
   while (a.left() || b.left()) {
-    int64_t time_ns = !b.left()   ? a.time()
-                      : !a.left() ? b.time()
-                                  : std::min(a.time(), b.time());
+    int64_t time_ns = !b.left() ? a.time() : !a.left() ? b.time() : std::min(a.time(), b.time());
     a.pass(time_ns);
     b.pass(time_ns);
     bool is = wanted >> (a.inside() + 2 * b.inside()) & 1;
@@ -67,8 +65,8 @@ void covered(Intervals set, int64_t* before, const int64_t* times, size_t count,
   before[0] = 0;
   for (size_t i = 0; i < set.count; i++) before[i + 1] = before[i] + set.end[i] - set.start[i];
   for (size_t i = 0; i < count; i++) {
-    auto after = static_cast<size_t>(
-        std::upper_bound(set.start, set.start + set.count, times[i]) - set.start);
+    auto after = static_cast<size_t>(std::upper_bound(set.start, set.start + set.count, times[i]) -
+                                     set.start);
     int64_t beyond = after > 0 ? std::max<int64_t>(set.end[after - 1] - times[i], 0) : 0;
     found[i] = before[after] - beyond;
   }

@@ -104,8 +104,8 @@ size_t combine_into(Times start, Times end, Times other_start, Times other_end, 
   size_t most = start.size() + other_start.size();
   need(new_start, most);
   need(new_end, most);
-  return combine(intervals(start, end), intervals(other_start, other_end), wanted,
-                 new_start.data(), new_end.data());
+  return combine(intervals(start, end), intervals(other_start, other_end), wanted, new_start.data(),
+                 new_end.data());
 }
 
 void cover_into(Times start, Times end, Room before, Times times, Room found) {

@@ -3,9 +3,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pilotlight.insights.hang import CYCLE, DEVICE, MISMATCH, NO_DUMP, NOT_ENTERED, find_culprits
+from pilotlight.insights.hang import (
+    CYCLE,
+    DEVICE,
+    MISMATCH,
+    NO_DUMP,
+    NOT_ENTERED,
+    UNREADABLE,
+    find_culprits,
+)
+from pilotlight.simulate.hang import hung_dumps
 from pilotlight.trace.flight_recorder import Dump, Group, Operation, read_dumps
 
 WORLD = (0, 1, 2, 3)
@@ -132,3 +142,18 @@ def test_a_lost_dump_of_a_rank_at_fault_still_names_it(shared_data: Path) -> Non
     dumps = read_dumps(shared_data / "flight_recorder" / "lock_gil_1st").dumps
     report = find_culprits([d for d in dumps if d.rank != 9])
     assert [culprit.rank for culprit in report.culprits] == [9, 14]
+
+
+def test_a_rank_whose_dump_is_damaged_is_not_blamed_beside_those_at_fault() -> None:
+    dumps, faults = hung_dumps("missing", 8, np.random.default_rng(3))
+    innocent = next(dump.rank for dump in dumps if dump.rank not in faults)
+    report = find_culprits([d for d in dumps if d.rank != innocent], [innocent])
+    assert [culprit.rank for culprit in report.culprits] == sorted(faults)
+    assert report.conclusion.endswith(f"nothing is known of {innocent}: dump unreadable")
+
+
+def test_ranks_whose_dumps_are_damaged_are_named_if_nobody_else_is() -> None:
+    dumps, faults = hung_dumps("missing", 8, np.random.default_rng(3))
+    report = find_culprits([d for d in dumps if d.rank not in faults], faults)
+    found = [(culprit.rank, culprit.cause) for culprit in report.culprits]
+    assert found == [(rank, UNREADABLE) for rank in sorted(faults)]

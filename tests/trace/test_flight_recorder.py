@@ -114,3 +114,12 @@ def test_another_pickle_is_one_clear_line(tmp_path: Path, value: Any) -> None:
 def test_an_empty_folder_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         read_dumps(tmp_path)
+
+
+def test_the_rank_of_a_damaged_dump_is_told(tmp_path: Path) -> None:
+    whole = pickle.dumps(DUMP)
+    (tmp_path / "_dump_0").write_bytes(whole)
+    (tmp_path / "_dump_1").write_bytes(whole[: len(whole) // 2])
+    found = read_dumps(tmp_path)
+    assert [dump.rank for dump in found.dumps] == [0]
+    assert found.unreadable == (1,)

@@ -373,6 +373,6 @@ def _hang_lines(folder: Path) -> list[str]:
         from pilotlight.trace.flight_recorder import read_dumps
 
         found = read_dumps(folder / "flight_recorder")
-        shown.append(f"flight recorder: {find_culprits(found.dumps).conclusion}")
+        shown.append(f"flight recorder: {find_culprits(found.dumps, found.unreadable).conclusion}")
         shown.append(f"see it with `pilotlight hang {folder / 'flight_recorder'}`")
     return shown

@@ -162,7 +162,7 @@ def _flight(client: Client, pids: list[int], output: Path) -> dict[str, Any] | N
         return {"folder": None, "problems": list(found.problems)} if found.problems else None
     dumps = read_dumps(found.folder)
     problems = [*found.problems, *(str(problem) for problem in dumps.problems)]
-    conclusion = find_culprits(dumps.dumps).conclusion
+    conclusion = find_culprits(dumps.dumps, dumps.unreadable).conclusion
     return {"folder": str(found.folder), "conclusion": conclusion, "problems": problems}
 
 

@@ -49,7 +49,7 @@ class Hang:
             found = read_dumps(folder)
         for problem in found.problems:
             print(f"pilotlight hang: {problem}", file=sys.stderr)
-        report = find_culprits(found.dumps)
+        report = find_culprits(found.dumps, found.unreadable)
         if args.json:
             print(json.dumps(dataclasses.asdict(report)))
         else:

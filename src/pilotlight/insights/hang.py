@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pilotlight.trace.flight_recorder import Dump, Group, Operation
 
@@ -19,6 +19,7 @@ SAME_SIZE = ("all_reduce", "_all_gather_base", "_reduce_scatter_base", "allreduc
 NOT_ENTERED = "not entered"
 DEVICE = "device stuck"
 NO_DUMP = "no dump"
+UNREADABLE = "dump unreadable"
 MISMATCH = "mismatch"
 CYCLE = "waits in a circle"
 NOT_STARTED = "not started"
@@ -27,6 +28,7 @@ FIXES = {
     NOT_ENTERED: "look at its host stack (deadlock, GIL held, slow input, exception); restart it",
     DEVICE: "look for XID errors and ECC counts of its GPU; drain the node",
     NO_DUMP: "it died or could not dump: look at its log and at the node",
+    UNREADABLE: "nothing is known of it: look at its log, and dump again",
     MISMATCH: "make all ranks of the group call the same collective with the same shape",
     CYCLE: "let all ranks use the groups in the same order",
     NOT_STARTED: "an earlier kernel occupies its stream: look at what ran before on this rank",
@@ -80,8 +82,9 @@ class _Scene:
         return behind or bool(dump.pending)
 
 
-def find_culprits(dumps: Sequence[Dump]) -> HangReport:
-    """Names the ranks at fault; the ranks that only wait for them are not among them."""
+def find_culprits(dumps: Sequence[Dump], unreadable: Sequence[int] = ()) -> HangReport:
+    """Names the ranks at fault; the ranks that only wait for them are not among them. A rank whose
+    dump is `unreadable` was able to write one: it is named if nobody else is."""
     scene = _scene(dumps)
     waiting = tuple(dump.rank for dump in dumps if scene.is_waiting(dump.rank))
     if not waiting:
@@ -90,6 +93,11 @@ def find_culprits(dumps: Sequence[Dump]) -> HangReport:
     found = {c.rank: c for c in (*_stuck_devices(scene), *_mismatches(scene))}
     for culprit in _absentees(scene, edges):
         found.setdefault(culprit.rank, culprit)
+    known = {rank: culprit for rank, culprit in found.items() if rank not in unreadable}
+    found = known or {
+        rank: replace(culprit, cause=UNREADABLE, fix=FIXES[UNREADABLE])
+        for rank, culprit in found.items()
+    }
     if not found:
         ends = _unstarted(scene) or _ends_of_waiting(scene, edges + _device_edges(scene))
         found = {c.rank: c for c in ends}
@@ -98,7 +106,11 @@ def find_culprits(dumps: Sequence[Dump]) -> HangReport:
     if culprits:
         names = ", ".join(str(culprit.rank) for culprit in culprits)
         noun = "rank" if len(culprits) == 1 else "ranks"
-        return HangReport(culprits, victims, f"{noun} {names} at fault; {len(victims)} wait for it")
+        text = f"{noun} {names} at fault; {len(victims)} wait for it"
+        untold = [rank for rank in unreadable if rank not in found]
+        if untold:
+            text += f"; nothing is known of {_list(untold)}: dump unreadable"
+        return HangReport(culprits, victims, text)
     return HangReport((), victims, _transport(scene))
 
 

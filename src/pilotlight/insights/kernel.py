@@ -42,7 +42,7 @@ _WORDS: tuple[tuple[Category, str], ...] = (
      " index_elem"),
     (Category.REDUCTION, "reduce reduction cumsum scan sort topk argmax norm_kernel"),
     (Category.ELEMENTWISE, "elementwise pointwise multi_tensor_apply catarray copy_kernel fill"
-     " (loop (data triton_poi add_ mul_ gelu silu relu dropout activation rotary rope transpose cast"),
+     " triton_poi add_ mul_ gelu silu relu dropout activation rotary rope transpose cast"),
 )  # fmt: skip
 _WORD_LISTS = tuple((category, tuple(words.split())) for category, words in _WORDS)
 ANY_COMMUNICATION = "communication"
@@ -52,6 +52,8 @@ _KIND = re.compile(
     re.IGNORECASE,
 )
 _COPY_STARTS = ("memcpy", "memset", "dma")
+# What XLA calls operations of a TPU that are elementwise.
+_ELEMENTWISE_ENDS = ("(loop fusion)", "(data formatting)")
 
 _MEMORY_BOUND = frozenset(
     {Category.NORM, Category.SOFTMAX, Category.REDUCTION, Category.ELEMENTWISE, Category.OPTIMIZER}
@@ -74,6 +76,8 @@ def category(name: str) -> Category:
         return Category.COPY
     if start.startswith("nccl"):
         return Category.COMMUNICATION
+    if start.endswith(_ELEMENTWISE_ENDS):
+        return Category.ELEMENTWISE
     for found, words in _WORD_LISTS:
         for word in words:
             if word in start:

@@ -68,6 +68,7 @@ class Dump:
 class DumpSet:
     dumps: tuple[Dump, ...]
     problems: tuple[Problem, ...]
+    unreadable: tuple[int, ...] = ()  # ranks whose dump is there and cannot be used
 
 
 def read_dumps(folder: Path) -> DumpSet:
@@ -76,6 +77,7 @@ def read_dumps(folder: Path) -> DumpSet:
         raise NotFound(f"{folder}: no such folder")
     dumps: dict[int, Dump] = {}
     problems: list[Problem] = []
+    tried: set[int] = set()
     files = sorted(path for path in folder.iterdir() if path.is_file() or path.is_symlink())
     for path in files[:MAX_DUMPS]:
         match = _RANK.search(path.name)
@@ -84,6 +86,7 @@ def read_dumps(folder: Path) -> DumpSet:
         try:
             if match is None:
                 raise FormatError(f"{path}: no rank at the end of the file's name")
+            tried.add(int(match.group(1)))
             dump = read_dump(path, int(match.group(1)))
         except FormatError as error:
             problems.append(Problem(str(path), "", str(error).removeprefix(f"{path}: ")))
@@ -97,7 +100,8 @@ def read_dumps(folder: Path) -> DumpSet:
                 dumps[dump.rank] = dump
     if not dumps and not problems:
         raise NotFound(f"{folder}: no flight-recorder dump in it")
-    return DumpSet(tuple(dumps[rank] for rank in sorted(dumps)), tuple(problems))
+    found = tuple(dumps[rank] for rank in sorted(dumps))
+    return DumpSet(found, tuple(problems), tuple(sorted(tried - dumps.keys())))
 
 
 def read_dump(path: Path, rank: int) -> Dump:
