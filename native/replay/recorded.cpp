@@ -316,9 +316,9 @@ class Walk {
       }
     }
     if (is_launched && rank_.device.collects[i]) {
-      need_computed(static_cast<size_t>(call), start);
+      need_computed(static_cast<size_t>(call));
     } else if (is_launched) {
-      need_received(stream, rank_.calls.start_ns[static_cast<size_t>(call)], start);
+      need_received(stream, rank_.calls.start_ns[static_cast<size_t>(call)]);
     }
     // The way of a launch to the device takes no time of the device: where the host runs ahead, it
     // is over before the device is free.
@@ -338,30 +338,29 @@ class Walk {
     int64_t called_ns = rank_.calls.start_ns[static_cast<size_t>(call)];
     if (rank_.device.receives[i]) {
       received_.set(stream, {made, end});
-      asked_ns_[made] = called_ns;
     } else if (!rank_.device.collects[i]) {
       computed_[rank_.calls.lane[static_cast<size_t>(call)]].push_back({called_ns, {made, end}});
     }
   }
 
   // A group's operation begins after what its thread launched before it: frameworks see to that by
-  // an event, which a host that waits for the device in between hides.
-  void need_computed(size_t call, int64_t start_ns) {
+  // an event. Where the host waited for the device in between, no stream shows it.
+  void need_computed(size_t call) {
+    int64_t called_ns = rank_.calls.start_ns[call];
     const std::vector<Computed>& all = computed_[rank_.calls.lane[call]];
     size_t last = all.size() - std::min(all.size(), kMostReturns);
     for (size_t i = all.size(); i > last; i--) {
-      if (all[i - 1].called_ns >= rank_.calls.start_ns[call]) continue;
-      if (all[i - 1].ended.ns <= start_ns) known_.push_back(all[i - 1].ended);
+      if (all[i - 1].called_ns >= called_ns) continue;
+      if (all[i - 1].ended.ns <= called_ns) known_.push_back(all[i - 1].ended);
       return;
     }
   }
 
-  // What was launched after a message was asked for, and began when it had come, needs it: a host
-  // that waits for the device in between hides the event that says so.
-  void need_received(uint32_t stream, int64_t called_ns, int64_t start_ns) {
+  // Likewise what was launched when a message had come needs it.
+  void need_received(uint32_t stream, int64_t called_ns) {
     for (const Lasts& other : received_.all()) {
-      const Ended* done = other.lane == stream ? nullptr : other.ended_by(start_ns);
-      if (done == nullptr || asked_ns_[done->node] > called_ns) continue;
+      const Ended* done = other.lane == stream ? nullptr : other.ended_by(called_ns);
+      if (done == nullptr) continue;
       uint32_t& used = used_[{stream, other.lane}];
       if (used != done->node) known_.push_back(*done);
       used = done->node;
@@ -408,7 +407,6 @@ class Walk {
   std::vector<Hold> held_;
   LastOf threads_, streams_, collectives_, received_;
   std::unordered_map<uint32_t, std::vector<Computed>> computed_;  // of each thread, in order
-  std::unordered_map<uint32_t, int64_t> asked_ns_;                // when a message's call was made
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> used_;  // the last message, by both streams
   std::unordered_map<uint32_t, std::vector<int64_t>> launches_;  // of each thread, in order
   std::vector<Awaited> returns_;                                 // in order

@@ -2,12 +2,12 @@
 
 A call of the host waits for the call before it; a device span for the span before it on its stream,
 for its launch call, for a span on another stream at whose end it began, and for messages of other
-ranks that had been asked for when it was launched and had come when it began; a collective for what
-its thread launched before it; the optimizer for all collectives before it, since it needs the
-gradients; a blocking call, or one that launches into a
-full queue, for the span that the device finished last; a thread of which the trace does not tell
-what it did, for the blocking call of another that took most of that time. Time that none of this
-explains stays with the node as its own, so that the graph replays to what was recorded.
+ranks that had come when it was launched; a collective for what its thread had launched before it
+and was over then; the optimizer for all collectives before it, since it needs the gradients; a
+blocking call, or one that launches into a full queue, for the span that the device finished last; a
+thread of which the trace does not tell what it did, for the blocking call of another that took most
+of that time. Time that none of this explains stays with the node as its own, so that the graph
+replays to what was recorded.
 """
 
 from __future__ import annotations
