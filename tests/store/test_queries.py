@@ -396,10 +396,10 @@ def test_the_launcher_of_a_node_without_rank_0_is_counted_nowhere(filled: Store)
         ("rank", 2, 1, 1),
         ("rank", 3, 2, 1),
     ]:
-        place = {"role": role, "rank": rank, "process": process}
+        place = {"role": role, "rank": rank, "process": process, "gpu": -1}
         filled.insert_rows("ranks", [{**who, **place, "started_ns": now_ns - began_h * HOUR_NS}])
     row = queries.job(Reader(filled), "second").row
-    assert (row.ranks, round(row.gpu_hours, 3)) == (2, 2.0)
+    assert (row.ranks, round(row.gpu_hours, 3), row.has_gpus) == (2, 2.0, False)
     day = Span(now_ns - 24 * HOUR_NS, now_ns + HOUR_NS)
     (listed,) = (one for one in queries.jobs(Reader(filled), day) if one.job == "second")
-    assert (listed.ranks, round(listed.gpu_hours, 3)) == (2, 2.0)
+    assert (listed.ranks, round(listed.gpu_hours, 3), listed.has_gpus) == (2, 2.0, False)

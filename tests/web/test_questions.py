@@ -47,7 +47,7 @@ def test_the_fleet_says_what_is_lost_to_what(client: TestClient) -> None:
     llama = jobs[LLAMA]
     assert llama["worst_finding"].startswith(f"Rank {LATE_RANK}")
     assert llama["ranks"] == 8
-    assert 0 < llama["lost_hours"] < llama["gpu_hours"]
+    assert 0 < llama["lost_hours"] < llama["gpu_hours"] and llama["has_gpus"]
     assert sum(llama["parts_ns"].values()) > 0
     gpus = [gpu for node in answer["nodes"] for gpu in node["gpus"]]
     assert len(gpus) == 11 and all(gpu["temperature_c"] > 0 for gpu in gpus)

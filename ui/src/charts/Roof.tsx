@@ -51,7 +51,7 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
       {points.map((point, i) => isDrawn(point) && (
         <circle cx={x(point.x)} cy={y(point.y)} r={point.radius} fill={`var(--${point.colour})`} style={i === chosen ? { stroke: "var(--text)", strokeWidth: 2 } : {}}
           onPointerEnter={() => onChoose(i)} onClick={() => onChoose(i)}><title>{point.title}</title></circle>))}
-      {labels.map(({ peak, top }) => <text class={peak === mine ? "told" : ""} x={width - RIGHT} y={top - 4} text-anchor="end">{peak.gpu}{peak === mine && width > NARROW ? ", as far as programs reach it" : ""}</text>)}
+      {labels.map(({ peak, top }) => <text class={peak === mine ? "told" : "beside"} x={width - RIGHT} y={top - 6} text-anchor="end">{peak.gpu}{peak === mine && width > NARROW ? ", as far as programs reach it" : ""}</text>)}
     </svg></div>
   );
 }
