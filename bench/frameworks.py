@@ -5,6 +5,9 @@ process without any of it. Both, and a second that is off, take turns of a few s
 Each turn says the CPU time of all threads of a process, the probe's own included, and that of the
 thread that trains, which has the adapter's share alone. torch.profiler plays with one that is off,
 without its post-processing.
+
+The bar of the small PyTorch step is for one of about 400 µs, so the batch is chosen such that it
+takes that on the machine at hand; the step with the smallest batch is measured and shown as well.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 from bars import Bar, at_most, report
 from players import Player, interval, play, ratio, total_ratio
 from startup import added_ms
 
 import capture
-from overhead import agent, environment
+from overhead import agent, environment, said
 
 TORCH = """
 import torch
@@ -28,8 +32,7 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 def network():
     return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
-data = torch.utils.data.TensorDataset(torch.randn(32 * 50, 64), torch.randint(0, 10, (32 * 50,)))
-batches = [(data[i * 32:(i + 1) * 32]) for i in range(50)]
+batches = [(torch.randn(BATCH, 64), torch.randint(0, 10, (BATCH,))) for _ in range(50)]
 cost = torch.nn.CrossEntropyLoss()
 def epoch(batches):
     for x, y in batches:
@@ -46,6 +49,18 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 epoch(10 * batches)
 def warm(): epoch(batches[:2])
 def work(): epoch(batches[:5])
+"""
+)
+
+TIMED = (
+    MLP
+    + """
+import statistics, time
+def turn():
+    start = time.process_time_ns()
+    work()
+    return (time.process_time_ns() - start) / 5000
+print(statistics.median(turn() for _ in range(200)))
 """
 )
 
@@ -97,6 +112,25 @@ def work(): steps(12)
 """
 
 
+PARTS = ("mlp", "ddp", "jax", "start", "capture")
+SMALLEST, STEP_US = 32, 400
+
+
+def with_batch(batch: int, program: str) -> str:
+    return f"BATCH = {batch}\n{program}"
+
+
+def fitting_batch(env: dict[str, str]) -> int:
+    """The batch whose step takes nearest to 400 µs without a probe."""
+    step_us = {
+        batch: float(said(with_batch(batch, TIMED), env)) for batch in range(SMALLEST, 257, 32)
+    }
+    batch = min(step_us, key=lambda batch: abs(step_us[batch] - STEP_US))
+    print(f"batch {batch}: a step takes {step_us[batch]:.0f} µs; "
+          f"batch {SMALLEST}: {step_us[SMALLEST]:.0f} µs")  # fmt: skip
+    return batch
+
+
 def has(module: str) -> bool:
     words = [sys.executable, "-c", f"import {module}"]
     return subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
@@ -129,28 +163,39 @@ def _launcher(ranks: int) -> list[str]:
     return [sys.executable] if ranks == 1 else [sys.executable, *torchrun]
 
 
-def profiler(off: dict[str, str]) -> None:
-    players = [Player("profiled", PROFILED, off), Player("off", MLP, off)]
+def profiler(off: dict[str, str], batch: int) -> None:
+    players = [Player("profiled", with_batch(batch, PROFILED), off),
+               Player("off", with_batch(batch, MLP), off)]  # fmt: skip
     turns = play(players, _launcher(1), 1, 1, 60)
     print(f"torch.profiler / off {interval(ratio, turns.whole['profiled'], turns.whole['off'])}")
 
 
-def bars(rounds: int) -> list[Bar]:
+def bars(rounds: int, parts: Sequence[str]) -> list[Bar]:
     mlp = ddp = jax = None
     with tempfile.TemporaryDirectory(prefix="pl-") as folder:
         env = environment(folder)
         with agent(env):
-            if has("torch"):
-                mlp = cost("PyTorch MLP", MLP, env, rounds)
-                profiler(env)
-                ddp = cost("PyTorch DDP, 4 ranks", DDP, env, rounds // 3, ranks=4)
-            if has("jax"):
+            if "mlp" in parts and has("torch"):
+                batch = fitting_batch(env)
+                mlp = cost(f"PyTorch MLP, batch {batch}", with_batch(batch, MLP), env, rounds)
+                if batch != SMALLEST:
+                    smallest = with_batch(SMALLEST, MLP)
+                    cost(f"PyTorch MLP, batch {SMALLEST}", smallest, env, rounds)
+                profiler(env, batch)
+            if "ddp" in parts and has("torch"):
+                ddp = cost("PyTorch DDP, 4 ranks", with_batch(SMALLEST, DDP), env, rounds // 3,
+                           ranks=4)  # fmt: skip
+            if "jax" in parts and has("jax"):
                 jax = cost("JAX", JAX, env, rounds)
     return [
         at_most("CPU time of a small-op PyTorch step, on / off", mlp, 1.01),
         at_most("CPU time of a 4-rank gloo DDP step, on / off", ddp, 1.01),
         at_most("CPU time of a small JAX step, on / off", jax, 1.01),
-        at_most("ms of CPU time added where no framework is imported", added_ms(40), 5),
+        at_most(
+            "ms of CPU time added where no framework is imported",
+            added_ms(40) if "start" in parts else None,
+            5,
+        ),
     ]
 
 
@@ -158,9 +203,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=2400)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     args = parser.parse_args()
     os.environ.pop("PILOTLIGHT", None)
-    found = [*bars(args.rounds), *capture.bars(repeats=3)]
+    captured = capture.bars(repeats=3) if "capture" in args.parts else []
+    found = [*bars(args.rounds, args.parts), *captured]
     return report("frameworks", found, as_json=args.json)
 
 
