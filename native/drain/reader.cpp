@@ -105,6 +105,10 @@ void Reader::finish(int64_t time_ns, bool has_exited) {
   if (finished_) return;
   finished_ = true;
   read();
+  for_used([&](uint32_t i) {
+    OpenRange phase = phase_under_way(i);
+    if (phase.name != 0) progress_[i].open.push_back(phase);
+  });
   for (RingProgress& ring : progress_) {
     while (!ring.open.empty()) {
       close_range(ring, ring.open.size() - 1, time_ns, kSpanNeverClosed);
@@ -165,11 +169,21 @@ Losses Reader::losses() const noexcept {
 
 std::vector<OpenRange> Reader::open_ranges() const {
   std::vector<OpenRange> open;
-  for (const RingProgress& ring : progress_) {
-    open.insert(open.end(), ring.open.begin(), ring.open.end());
-    if (open.size() > kMaxOpenRanges) break;
-  }
+  for_used([&](uint32_t i) {
+    OpenRange phase = phase_under_way(i);
+    if (phase.name != 0) open.push_back(phase);
+    const std::vector<OpenRange>& ranges = progress_[i].open;
+    if (open.size() <= kMaxOpenRanges) open.insert(open.end(), ranges.begin(), ranges.end());
+  });
   return open;
+}
+
+OpenRange Reader::phase_under_way(uint32_t ring) const noexcept {
+  uint64_t slot = view_.header().table_offset + sizeof(RingSlot) * uint64_t{ring};
+  uint32_t name = view_.load32(slot + offsetof(RingSlot, phase));
+  int64_t start_ns = to_ns(view_.load64(slot + offsetof(RingSlot, phase_ticks)));
+  bool is_whole = name == view_.load32(slot + offsetof(RingSlot, phase));
+  return {is_whole ? name : 0, static_cast<uint8_t>(SpanKind::kPhase), start_ns};
 }
 
 std::string Reader::identity() const {

@@ -152,6 +152,8 @@ class Reader {
   void end_alone(RingProgress& ring, uint32_t name, int64_t now_ns);
   void close_range(RingProgress& ring, size_t place, int64_t now_ns, uint8_t flags);
   void close_newest(RingProgress& ring, int64_t now_ns, uint8_t flags);
+  // The phase that the owner of a ring is in; name 0: none.
+  OpenRange phase_under_way(uint32_t ring) const noexcept;
   void sum_rows();
   void add_phase(uint32_t name, int64_t duration_ns) noexcept;
   void begin_step(RingProgress& ring, int64_t step, int64_t now_ns);

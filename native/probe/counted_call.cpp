@@ -10,7 +10,7 @@ namespace {
 PILOTLIGHT_HOT PyObject* call_woken(PyObject* self, PyObject* const* args, size_t count,
                                     PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
-  PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
+  PyObject* result = call_held(wrapped, args, count, names);
   if (wrapped->is_awake && PyVectorcall_NARGS(count) > 0) {
     wrapped->is_awake = false;
     tell_after(wrapped, args[0], &result);
@@ -56,7 +56,7 @@ PILOTLIGHT_HOT PyObject* call_counted(PyObject* self, PyObject* const* args, siz
   if (mine != nullptr && ++mine->calls >= mine->next && !tell_counted(wrapped, mine, args[0])) {
     return nullptr;
   }
-  return PyObject_Vectorcall(wrapped->function, args, count, names);
+  return call_held(wrapped, args, count, names);
 }
 
 PyObject* py_counted_call(PyObject*, PyObject* const* args, Py_ssize_t count) {

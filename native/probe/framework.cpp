@@ -8,6 +8,7 @@
 #include "probe/module_choice.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
+#include "probe/step_rule.h"
 #include "probe/wrapped.h"
 
 namespace pilotlight {
@@ -28,7 +29,7 @@ PILOTLIGHT_HOT PyObject* call_phase(PyObject* self, PyObject* const* args, size_
   Wrapped* wrapped = as_wrapped(self);
   ThreadPhases& mine = thread_phases();
   bool entered = enter_phase(mine, wrapped->phase);
-  PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
+  PyObject* result = call_held(wrapped, args, count, names);
   if (entered) leave_phase(current(mine), wrapped->phase);
   return result;
 }
@@ -39,7 +40,7 @@ PILOTLIGHT_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, si
   ThreadPhases& mine = thread_phases();
   bool entered = enter_phase(mine, Phase::kBackward);
   backward_begins(mine);
-  PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
+  PyObject* result = call_held(wrapped, args, count, names);
   backward_ends(result != nullptr);
   if (entered) leave_phase(current(mine), Phase::kBackward);
   return result;
@@ -50,7 +51,7 @@ PILOTLIGHT_HOT PyObject* call_optimizer(PyObject* self, PyObject* const* args, s
   PyObject* optimizer = PyVectorcall_NARGS(count) > 0 ? args[0] : nullptr;
   ThreadPhases& mine = thread_phases();
   bool begun = optimizer != nullptr && optimizer_begins(mine, optimizer);
-  PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
+  PyObject* result = call_held(as_wrapped(self), args, count, names);
   if (begun) optimizer_ends(current(mine), optimizer, result != nullptr);
   return result;
 }
@@ -59,7 +60,7 @@ PyObject* call_step(PyObject* self, PyObject* const* args, size_t count, PyObjec
   step_call_begins();
   ThreadPhases& mine = thread_phases();
   mine.step_calls++;
-  PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
+  PyObject* result = call_held(as_wrapped(self), args, count, names);
   if (current(mine).step_calls > 0) mine.step_calls--;
   return result;
 }
@@ -68,7 +69,7 @@ PyObject* call_range(PyObject* self, PyObject* const* args, size_t count, PyObje
   Wrapped* wrapped = as_wrapped(self);
   uint32_t name = Probe::get().collecting() ? name_id(wrapped->name) : 0;
   if (name != 0) write_span(RecordType::kBegin, name, wrapped->kind);
-  PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
+  PyObject* result = call_held(wrapped, args, count, names);
   if (name != 0) write_span(RecordType::kEnd, name, wrapped->kind);
   return result;
 }
@@ -99,7 +100,7 @@ PyObject* call_around(PyObject* self, PyObject* const* args, size_t count, PyObj
   Wrapped* wrapped = as_wrapped(self);
   PyObject* token = PyObject_Vectorcall(wrapped->before, args, count, names);
   if (token == nullptr && !swallow(wrapped)) return nullptr;
-  PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
+  PyObject* result = call_held(wrapped, args, count, names);
   if (token != nullptr && token != Py_None) tell_after(wrapped, token, &result);
   Py_XDECREF(token);
   return result;
@@ -112,13 +113,15 @@ PILOTLIGHT_COLD bool is_seldom_label(PyObject* label) noexcept {
 
 // Labels that the framework gives to what is told as phases already. Those of optimizers, two in
 // every step, without a call.
-inline bool is_frameworks_own(PyObject* label) noexcept {
+inline bool is_optimizers_label(PyObject* label) noexcept {
   constexpr std::string_view kOptimizer = "Optimizer.";
-  bool is_optimizers =
-      PyUnicode_IS_COMPACT_ASCII(label) &&
-      PyUnicode_GET_LENGTH(label) > Py_ssize_t{kOptimizer.size()} &&
-      std::memcmp(PyUnicode_DATA(label), kOptimizer.data(), kOptimizer.size()) == 0;
-  return is_optimizers || is_seldom_label(label);
+  return PyUnicode_IS_COMPACT_ASCII(label) &&
+         PyUnicode_GET_LENGTH(label) > Py_ssize_t{kOptimizer.size()} &&
+         std::memcmp(PyUnicode_DATA(label), kOptimizer.data(), kOptimizer.size()) == 0;
+}
+
+inline bool is_frameworks_own(PyObject* label) noexcept {
+  return is_optimizers_label(label) || is_seldom_label(label);
 }
 
 // record_function.__init__(self, name, ...); nullptr where the name is not where it belongs.
@@ -132,7 +135,11 @@ PyObject* label_of(PyObject* const* args, size_t count, PyObject* names) noexcep
   return label != nullptr && PyUnicode_Check(label) ? label : nullptr;
 }
 
-PILOTLIGHT_COLD bool tell_label(Wrapped* wrapped) noexcept {
+// False with an interrupt.
+PILOTLIGHT_COLD bool look_at_label(Wrapped* wrapped, PyObject* const* args, size_t count,
+                                   PyObject* names) noexcept {
+  PyObject* label = label_of(args, count, names);
+  if (label != nullptr && is_frameworks_own(label)) return true;
   PyObject* told = PyObject_CallNoArgs(wrapped->before);
   Py_XDECREF(told);
   return told != nullptr || swallow(wrapped);
@@ -141,10 +148,10 @@ PILOTLIGHT_COLD bool tell_label(Wrapped* wrapped) noexcept {
 PILOTLIGHT_HOT PyObject* call_label(PyObject* self, PyObject* const* args, size_t count,
                                     PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
-  PyObject* label = label_of(args, count, names);
-  bool is_new = label == nullptr || !is_frameworks_own(label);
-  if (is_new && !tell_label(wrapped)) return nullptr;
-  return PyObject_Vectorcall(wrapped->function, args, count, names);
+  bool is_plain = PyVectorcall_NARGS(count) > 1 && PyUnicode_Check(args[1]);
+  bool is_known = is_plain && is_optimizers_label(args[1]);
+  if (__builtin_expect(!is_known, 0) && !look_at_label(wrapped, args, count, names)) return nullptr;
+  return call_held(wrapped, args, count, names);
 }
 
 PILOTLIGHT_HOT uint32_t annotation_name(PyObject* annotation) noexcept {
@@ -182,7 +189,7 @@ PILOTLIGHT_HOT PyObject* call_enter(PyObject* self, PyObject* const* args, size_
                                     PyObject* names) {
   uint32_t name = PyVectorcall_NARGS(count) > 0 ? annotation_name(args[0]) : 0;
   if (name != 0) annotation_begins(args[0], name);
-  return PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
+  return call_held(as_wrapped(self), args, count, names);
 }
 
 PILOTLIGHT_HOT PyObject* call_exit(PyObject* self, PyObject* const* args, size_t count,
@@ -190,7 +197,7 @@ PILOTLIGHT_HOT PyObject* call_exit(PyObject* self, PyObject* const* args, size_t
   ThreadPhases& mine = thread_phases();
   bool is_told = mine.annotations != 0 || mine.annotations_forgotten;
   uint32_t name = is_told && PyVectorcall_NARGS(count) > 0 ? annotation_ends(mine, args[0]) : 0;
-  PyObject* result = PyObject_Vectorcall(as_wrapped(self)->function, args, count, names);
+  PyObject* result = call_held(as_wrapped(self), args, count, names);
   if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kRange));
   return result;
 }

@@ -11,6 +11,7 @@
 #include "probe/hot.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
+#include "probe/step_rule.h"
 
 namespace pilotlight {
 namespace {
@@ -107,6 +108,8 @@ PyObject* py_start(PyObject*, PyObject* args) {
 
 PyObject* py_stop(PyObject*, PyObject* exception) {
   last_steps();
+  RingWriter* ring = python_ring();
+  if (ring != nullptr) tell_phases(thread_phases(), ring);
   Probe::get().stop(PyUnicode_Check(exception) ? text_of(exception) : std::string_view{});
   Py_RETURN_NONE;
 }
@@ -195,6 +198,9 @@ PyObject* py_ticks(PyObject*, PyObject*) {
 PILOTLIGHT_HOT void write_step(int64_t step, uint64_t ticks) noexcept {
   RingWriter* ring = python_ring();
   if (ring == nullptr) return;
+  ThreadPhases& mine = thread_phases();
+  tell_phases(mine, ring);
+  mine.tells_steps = true;
   Value value = {};
   value.value = step;
   if (ticks == 0) ticks = ticks_of(ring->clock());

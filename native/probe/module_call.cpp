@@ -6,6 +6,7 @@
 #include "probe/module_names.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
+#include "probe/step_rule.h"
 #include "probe/wrapped.h"
 
 namespace pilotlight {
@@ -118,7 +119,7 @@ PyObject* call_told(Wrapped* wrapped, ThreadPhases& mine, PyObject* const* args,
   if (name != 0) write_span(RecordType::kBegin, name, static_cast<uint8_t>(SpanKind::kModule));
   module_choice.calls++;
   mine.modules++;
-  PyObject* result = PyObject_Vectorcall(wrapped->function, args, count, names);
+  PyObject* result = call_held(wrapped, args, count, names);
   if (current(mine).modules > 0) mine.modules--;
   if (name != 0) write_span(RecordType::kEnd, name, static_cast<uint8_t>(SpanKind::kModule));
   if (mine.outputs && (result != nullptr || is_outermost) &&
@@ -141,9 +142,9 @@ PILOTLIGHT_HOT PyObject* call_outermost(Wrapped* wrapped, ThreadPhases& mine, Py
   if (mine.spans) {
     result = call_told(wrapped, mine, args, count, names, true);
   } else {
-    mine.modules = 1;
-    result = PyObject_Vectorcall(wrapped->function, args, count, names);
-    current(mine).modules = 0;
+    mine.is_quiet = true;
+    result = call_held(wrapped, args, count, names);
+    current(mine).is_quiet = false;
   }
   if (entered) leave_phase(mine, Phase::kForward);
   return result;
@@ -153,7 +154,7 @@ PILOTLIGHT_HOT PyObject* call_module(PyObject* self, PyObject* const* args, size
                                      PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
   ThreadPhases& mine = thread_phases();
-  if (PyVectorcall_NARGS(count) != 0) {
+  if (!mine.is_quiet && PyVectorcall_NARGS(count) != 0) {
     // Modules that run again inside a backward belong to it.
     if (mine.modules == 0) {
       if (!is_inside_backward(mine)) return call_outermost(wrapped, mine, args, count, names);
@@ -161,7 +162,7 @@ PILOTLIGHT_HOT PyObject* call_module(PyObject* self, PyObject* const* args, size
       return call_told(wrapped, mine, args, count, names, false);
     }
   }
-  return PyObject_Vectorcall(wrapped->function, args, count, names);
+  return call_held(wrapped, args, count, names);
 }
 
 PyObject* py_module_call(PyObject*, PyObject* const* args, Py_ssize_t count) {

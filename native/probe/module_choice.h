@@ -13,14 +13,21 @@
 
 namespace pilotlight {
 
-struct ModuleChoice {
+// In one line of the cache: every step needs it.
+struct alignas(64) ModuleChoice {
   uint32_t run = 0;
   bool spans = true;  // for the step under way
   bool outputs = false;
   bool outputs_seen = false;
   uint32_t outermost = 0;       // calls from outside since the last step
   uint32_t calls = 0;           // that were told, since n was last thought over
+  uint32_t every = 1;           // n, a power of two
+  uint32_t steps = 0;           // since n was last thought over
+  uint32_t with_spans = 0;      // of those
+  int64_t cpu_ns = 0;           // then
   int64_t outputs_cost_ns = 0;  // of the step
+  int64_t next_outputs_ns = 0;
+  int64_t next_outputs_cpu_ns = 0;
 };
 
 extern ModuleChoice module_choice;

@@ -33,6 +33,7 @@ uint32_t current_tid() noexcept { return static_cast<uint32_t>(syscall(SYS_getti
 }  // namespace
 
 Probe* Probe::instance = nullptr;
+void (*Probe::before_retire)(RingWriter*) noexcept = nullptr;
 __thread RingWriter* Probe::thread_ring = nullptr;
 
 void Probe::create() noexcept {
@@ -124,6 +125,7 @@ RingWriter* Probe::attach(std::string_view thread_name) noexcept {
 
 void Probe::retire(void* ring) noexcept {
   if (thread_ring == nullptr) return;
+  if (before_retire != nullptr) before_retire(static_cast<RingWriter*>(ring));
   thread_ring = nullptr;
   get().segment_.retire_ring(static_cast<RingWriter*>(ring));
 }

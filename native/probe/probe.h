@@ -61,6 +61,8 @@ class Probe {
   // The same, or nullptr if it has none yet; and where that stands for as long as the thread is.
   static RingWriter* attached() noexcept { return thread_ring; }
   static RingWriter* const* attached_place() noexcept { return &thread_ring; }
+  // Called by a thread that ends, with its ring, before that is given back.
+  static void (*before_retire)(RingWriter* ring) noexcept;
   // Takes a ring for the calling thread under a better name than the kernel knows.
   RingWriter* attach(std::string_view thread_name) noexcept;
 

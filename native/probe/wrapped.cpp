@@ -155,6 +155,7 @@ Wrapped* new_wrapped(PyObject* function, PyObject* fault, vectorcallfunc call) n
   if (wrapped == nullptr) return nullptr;
   wrapped->vectorcall = call;
   wrapped->function = function;
+  wrapped->is_pythons = PyFunction_Check(function);
   wrapped->fault = fault;
   Py_INCREF(function);
   Py_INCREF(fault);

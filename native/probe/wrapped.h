@@ -14,15 +14,16 @@ namespace pilotlight {
 struct Wrapped {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* function;
+  Phase phase;
+  uint8_t kind;      // SpanKind
+  bool is_awake;     // of a woken_call
+  bool is_pythons;   // the function is written in Python
   PyObject* fault;   // called with an exception of ours
   PyObject* before;  // by maker: before(args) or describe(module)
   PyObject* after;   // by maker: after(token, result), or whether gradients are on
   PyObject* output;  // of modules: output(depth, module, result)
   PyObject* name;
   PyObject* weak;
-  Phase phase;
-  uint8_t kind;   // SpanKind
-  bool is_awake;  // of a woken_call
 };
 
 // A new Wrapped around `function` with everything else empty, or nullptr with an exception.
@@ -65,6 +66,16 @@ inline bool swallow(Wrapped* wrapped) noexcept {
   if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
   tell_fault(wrapped);
   return true;
+}
+
+// The call itself. What is written in Python checks by itself that it either returns or raises.
+inline PyObject* call_held(Wrapped* wrapped, PyObject* const* args, size_t count,
+                           PyObject* names) noexcept {
+  PyObject* function = wrapped->function;
+  if (__builtin_expect(wrapped->is_pythons, 1)) {
+    return reinterpret_cast<PyFunctionObject*>(function)->vectorcall(function, args, count, names);
+  }
+  return PyObject_Vectorcall(function, args, count, names);
 }
 
 inline void write_span(RecordType type, uint32_t name, uint8_t kind) noexcept {

@@ -138,6 +138,8 @@ enum class RingState : uint32_t {
 
 struct RingSlot {
   alignas(kLine) std::atomic<uint64_t> head;  // bytes ever published
+  std::atomic<uint64_t> phase_ticks;          // when that began
+  std::atomic<uint32_t> phase;                // the name of the phase under way; 0: none
   alignas(kLine) std::atomic<uint32_t> state;
   uint32_t generation;           // counts owners
   std::atomic<uint64_t> drops;   // records that found the ring full, ever

@@ -13,7 +13,7 @@ namespace pilotlight {
 // "PILOTLT1" when read as little-endian bytes.
 constexpr uint64_t kMagic = 0x31544c544f4c4950ull;
 constexpr uint16_t kAbiMajor = 1;
-constexpr uint16_t kAbiMinor = 1;
+constexpr uint16_t kAbiMinor = 2;
 
 // Every record starts at a multiple of this, so a pad record always fits before the wrap.
 constexpr uint32_t kRecordAlign = 16;

@@ -46,6 +46,17 @@ class alignas(kLine) RingWriter {
     return ranges_[(open_ranges_ < kKeptRanges ? open_ranges_ : kKeptRanges) - 1];
   }
 
+  // A phase is written when it has ended; until then those who look on see it in the slot.
+  void begin_phase(uint32_t name, uint64_t ticks) noexcept {
+    slot_->phase_ticks.store(ticks, std::memory_order_relaxed);
+    slot_->phase.store(name, std::memory_order_release);
+    open_range(name);
+  }
+  void end_phase() noexcept {
+    slot_->phase.store(0, std::memory_order_release);
+    close_range();
+  }
+
   bool is_open() const noexcept { return slot_ != nullptr; }
   void close() noexcept { slot_ = nullptr; }
   ClockKind clock() const noexcept { return clock_; }
@@ -106,10 +117,9 @@ class alignas(kLine) RingWriter {
     writing_ = false;
     // Callers name the type outright, so for all others this is nothing.
     if (type == RecordType::kBegin) {
-      if (open_ranges_ < kKeptRanges) ranges_[open_ranges_] = id;
-      open_ranges_++;
-    } else if (type == RecordType::kEnd && open_ranges_ != 0) {
-      open_ranges_--;
+      open_range(id);
+    } else if (type == RecordType::kEnd) {
+      close_range();
     }
     return true;
   }
@@ -120,6 +130,12 @@ class alignas(kLine) RingWriter {
   struct Lost {
     uint64_t count, first_ticks, last_ticks;
   };
+
+  void open_range(uint32_t id) noexcept {
+    if (open_ranges_ < kKeptRanges) ranges_[open_ranges_] = id;
+    open_ranges_++;
+  }
+  void close_range() noexcept { open_ranges_ -= open_ranges_ != 0; }
 
   bool nested() noexcept {
     slot_->nested.fetch_add(1, std::memory_order_relaxed);

@@ -241,6 +241,7 @@ void Segment::retire_ring(RingWriter* ring) noexcept {
   if (!ring->is_open()) return;
   RingSlot* slot = ring->slot();
   ring->close();
+  slot->phase.store(0, std::memory_order_relaxed);
   slot->state.store(static_cast<uint32_t>(RingState::kRetired), std::memory_order_release);
 }
 

@@ -58,6 +58,8 @@ int main() {
   FIELD(RingTail, tail);
   STRUCT(RingSlot);
   FIELD(RingSlot, head);
+  FIELD(RingSlot, phase_ticks);
+  FIELD(RingSlot, phase);
   FIELD(RingSlot, state);
   FIELD(RingSlot, generation);
   FIELD(RingSlot, drops);
