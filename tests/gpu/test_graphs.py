@@ -175,7 +175,9 @@ def test_graphs_that_are_captured_again_and_again_keep_their_code(
 ) -> None:
     done = gpu_job(_MORE + f"def main():\n{_indented(_AGAIN[way])}\nmain()\n")
     (found,) = gpu_work_of(done.recording).processes
-    assert done.rows("activities")["again"] == 25 * 600 - found.losses.get("gpu/lost_ring_full", 0)
+    # On a busy machine some find no room, a few of other kinds among them.
+    lost = found.losses.get("gpu/lost_ring_full", 0)
+    assert 25 * 600 - lost <= done.rows("activities")["again"] <= 25 * 600
     # The table holds the newest 131,072; a bucket of it may be full before.
     assert found.losses.get("gpu/nodes_lost", 0) < 25 * 600 / 100
     assert "captured" in _paths(done, "again")
