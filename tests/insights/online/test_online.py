@@ -271,3 +271,11 @@ def test_a_few_late_steps_that_may_be_chance_name_nobody(
         return 10 * step_s * steady(rank, step, random) * (1.4 if is_late else 1)
 
     assert "straggler" not in causes(diagnose_windows(job(own)))
+
+
+def test_a_rank_whose_pace_goes_up_and_down_for_long_is_not_named_at_its_slowest() -> None:
+    def own(rank: int, step: int, random: np.random.Generator) -> float:
+        wave = 0.14 * np.sin(np.pi * (step / STEPS - 0.5)) if rank == 2 else 0.0
+        return 20 * steady(rank, step, random) * float(1 + wave)
+
+    assert "straggler" not in causes(diagnose_windows(job(own)))

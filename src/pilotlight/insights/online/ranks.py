@@ -74,21 +74,26 @@ def stragglers(ranks: Ranks) -> Verdict:
 
 
 def _begun(ranks: Ranks) -> Verdict:
-    """A rank that is far behind the middle of the others in every step since a while, and was not
-    so often before that chance makes such a row. What another rank does in one of these steps
-    takes nothing from it."""
+    """A rank that is far behind the middle of the others in every step since a while, was not so
+    often before that chance makes such a row, and is beyond its own ups and downs. What another
+    rank does in one of these steps takes nothing from it."""
     own = _own(ranks, 2, MIN_STEPS)
     if isinstance(own, str):
         return Verdict(missing=own)
     # By the least of them: what another does in one step is none of it.
     worst = int(own[:, -MIN_STEPS_IN_A_ROW:].min(axis=1).argmax())
-    is_loud = _excess(own, worst) >= LOUD_RATIO * ranks.typical_ns
+    excess = _excess(own, worst)
+    is_loud = excess >= LOUD_RATIO * ranks.typical_ns
     quiet = np.flatnonzero(~is_loud)
     before = int(quiet[-1]) + 1 if len(quiet) else 0
     in_a_row = len(is_loud) - before
     usual = (int(is_loud[:before].sum()) + 1) / (before + 2)
     is_chance = len(own) * usual**in_a_row > CHANCE
-    if in_a_row < MIN_STEPS_IN_A_ROW or is_chance:
+    if not before or in_a_row < MIN_STEPS_IN_A_ROW or is_chance:
+        return Verdict()
+    level = float(np.median(excess[:before]))
+    spread = 1.4826 * float(np.median(np.abs(excess[:before] - level)))
+    if excess[before:].mean() - level < SPREADS * spread:
         return Verdict()
     latest = ranks.latest(in_a_row)
     if latest.total_ns < A_WHILE_NS:
