@@ -79,8 +79,14 @@ def test_an_interrupted_phase_keeps_both_its_parts(tmp_path: Path) -> None:
 
 
 def test_a_thread_that_ends_tells_what_it_had_kept(tmp_path: Path) -> None:
-    ending = "import threading\nthread = threading.Thread(target=steps, args=(5,))\n"
-    recording = _recorded(tmp_path, FAST_STEPS + ending + "thread.start(); thread.join()")
+    # Python's join does not wait for the end of the thread itself.
+    ending = """
+import os, threading, time
+thread = threading.Thread(target=steps, args=(5,))
+thread.start(); thread.join()
+while os.path.exists(f"/proc/self/task/{thread.native_id}"): time.sleep(0.001)
+"""
+    recording = _recorded(tmp_path, FAST_STEPS + ending)
     assert _phases(recording) == dict.fromkeys(("forward", "backward", "optimizer"), 5)
 
 
