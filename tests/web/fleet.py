@@ -66,8 +66,9 @@ def send_evil(collector: Collector) -> None:
     assert collector.writer.flush(60)
 
 
-def send(collector: Collector, job: FleetJob, windows: int) -> None:
-    last_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+def send(collector: Collector, job: FleetJob, windows: int, ago: int = 0) -> None:
+    """The last windows, or those that ended so many windows ago."""
+    last_ns = (time.time_ns() // WINDOW_NS - ago) * WINDOW_NS
     first_ns = last_ns - windows * WINDOW_NS
     for agent in agents_of(job, first_ns):
         safe = SafeAgent(agent.job, agent.node, agent.epoch)

@@ -1,10 +1,15 @@
 // The one-file page, opened from the disk.
-export default async function ({ address, options, open, accessible, drawn, assert }) {
+export default async function ({ address, options, open, accessible, drawn, assert, noSidewaysScroll }) {
   const page = await open();
   await page.goto(address);
   await page.getByRole("heading", { level: 1 }).waitFor();
   await page.getByText(/this file needs no network/).waitFor();
-  await accessible(page, options[0]);
+  for (const [width, colorScheme] of [[360, "dark"], [360, "light"], [1280, "dark"], [1280, "light"]]) {
+    await page.setViewportSize({ width, height: 860 });
+    await page.emulateMedia({ colorScheme });
+    await noSidewaysScroll(page, `${options[0]} at ${width}`);
+    await accessible(page, `${options[0]} ${width} ${colorScheme}`);
+  }
   if (options[0] === "trace") {
     await page.getByRole("link", { name: "timeline", exact: true }).click();
     await drawn(page, ".timeline canvas");

@@ -1,5 +1,5 @@
 // From the fleet to the line of code that is to blame, by keyboard; then every page at every width.
-export default async function ({ address, options, open, accessible, everyView, drawn, assert, tabTo }) {
+export default async function ({ address, options, open, accessible, allow, everyView, drawn, assert, tabTo }) {
   const [evil] = options;
   const page = await open();
   await page.goto(address);
@@ -96,6 +96,26 @@ export default async function ({ address, options, open, accessible, everyView, 
   await told.goto(`${address}#/compare`);
   await told.getByRole("link", { name: "its first half with its second" }).first().click();
   await told.getByRole("heading", { name: "Parts of a step" }).waitFor();
+  // A store that does not answer: the ways out stay, and a second try is one click.
+  allow(/status of 503/);
+  for (const view of ["#/", "#/job/llama-8b-sft", "#/compare", "#/captures", "#/agents"]) {
+    await told.route(/\/(api|v1)\//, (route) => route.fulfill({ status: 503, json: { error: "the store is away" } }));
+    await told.goto(`${address}${view}`);
+    await told.reload();
+    await told.getByText("The store is away.").first().waitFor();
+    await told.getByRole("navigation", { name: "main" }).getByRole("link", { name: "captures" }).waitFor();
+    await told.unroute(/\/(api|v1)\//);
+    await told.getByRole("button", { name: "try again" }).first().click();
+    await told.getByText("The store is away.").waitFor({ state: "detached" });
+  }
+  // Only a part of it answers: said wherever numbers are.
+  for (const view of ["#/captures", "#/agents"]) {
+    await told.route(/\/v1\/(captures|agents)\?/, async (route) => { const response = await route.fetch(); await route.fulfill({ response, json: { ...(await response.json()), partial: true } }); });
+    await told.goto(`${address}${view}`);
+    await told.reload();
+    await told.getByText(/^Partial: a part of the store did not answer/).waitFor();
+  }
+  await told.unrouteAll({ behavior: "ignoreErrors" });
   await told.context().close();
 
   const sized = await open();

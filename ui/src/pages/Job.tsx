@@ -135,11 +135,16 @@ const EVIDENCE: Record<string, { counter?: string; view?: string; code?: string 
   loader: { code: "dataloader" }, loader_cpu: { code: "dataloader" }, storage: { code: "dataloader" }, recompile: { code: "compile" },
 };
 
+// How a slower run names the one before it (collector/watch/history.py).
+const RUN_BEFORE = "the run before: ";
+
 const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] => {
   const around = { from: Math.round(Math.max(job.row.started_ns, finding.opened_ns - 300e9)), to: Math.round((finding.closed_ns || job.row.updated_ns) + 60e9) };
   const rank = finding.ranks[0], at = (view: string, more: Record<string, string> = {}) => write(["job", job.row.job, view], { ...around, ...more });
   const { counter, view, code = sourceOf(finding.place) } = EVIDENCE[finding.cause] ?? {};
+  const earlier = finding.evidence.find((text) => text.startsWith(RUN_BEFORE))?.slice(RUN_BEFORE.length);
   return [
+    ...(earlier ? [{ text: "show me: compared with the run before", href: write(["compare"], { before: earlier, after: job.row.job }) }] : []),
     ...(counter ? [{ text: `show me: ${counterWords(counter).title}`, href: at("counters", { counter }) }] : []),
     { text: "show me: when and where", href: write(["job", job.row.job], { ...around, ...(rank === undefined ? { map: "time" } : { rank, map: "lateness" }) }) },
     ...(view ? [{ text: `show me: ${view}`, href: at(view) }] : []),

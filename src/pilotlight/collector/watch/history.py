@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pilotlight.collector.watch.recent import RecentJob
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.online import Summary, regressions
 from pilotlight.ship.wire import PARTS
 from pilotlight.store.store import Store
 
+RUN_BEFORE = "the run before: "
 _RUNS = 5
 _LEAST_STEPS = 50
 
@@ -44,11 +47,16 @@ def regressions_of(store: Store, job: RecentJob) -> tuple[Finding, ...]:
     if not earlier:
         return ()
     now = _summary(store, job.tenant, job.job, job.attempt)
-    history = [_summary(store, job.tenant, name, int(attempt)) for name, attempt in earlier]
-    history = [run for run in reversed(history) if run]
-    if not now or not history:
+    runs = [(str(name), _summary(store, job.tenant, name, int(n))) for name, n in earlier]
+    runs = [(name, summary) for name, summary in runs if summary]
+    if not now or not runs:
         return ()
-    return regressions(now, history, now["step"].typical_ns)
+    history = [summary for _, summary in reversed(runs)]
+    found = regressions(now, history, now["step"].typical_ns)
+    last, _ = runs[0]
+    # By this line the page finds what to compare the job with.
+    said = () if last == job.job else (f"{RUN_BEFORE}{last}",)
+    return tuple(replace(one, evidence=(*one.evidence, *said)) for one in found)
 
 
 def _summary(store: Store, tenant: str, job: str, attempt: int) -> dict[str, Summary]:
