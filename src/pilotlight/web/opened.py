@@ -243,10 +243,12 @@ class OpenTrace:
         if view is not None:
             first_ns, last_ns = view.line.start_ns - base, view.line.end_ns - base
         parts = [parts_of(row) for row in view.steps] if view else []
+        # As the device follows them, which is what the parts and the headline are of.
+        steps = view.trace.steps if view else trace.steps
         columns = zip(
-            trace.steps.number.tolist(),
-            trace.steps.start_ns.tolist(),
-            trace.steps.duration_ns.tolist(),
+            steps.number.tolist(),
+            steps.start_ns.tolist(),
+            steps.duration_ns.tolist(),
             strict=True,
         )
         return answers.Rank(

@@ -1,0 +1,22 @@
+"""What the page is told of a trace that was opened."""
+
+from __future__ import annotations
+
+from tests.insights.conftest import Script
+
+from pilotlight.analysis import Analysis
+from pilotlight.insights.catalogue import diagnose
+from pilotlight.insights.job import job_of
+from pilotlight.web.opened import OpenTrace
+
+
+def test_steps_of_a_host_far_ahead_are_as_long_as_their_parts_and_the_headline_say() -> None:
+    """The host queues each step in 100 µs, the device takes 1,000."""
+    story = Script()
+    for _ in range(4):
+        story.step(lambda: [story.launch("gemm", 100.0) for _ in range(10)] and None)
+    job = job_of([story.trace()])
+    told = OpenTrace("0", "job", Analysis(job, diagnose(job), ())).answer
+    (rank,) = told.ranks
+    assert [round(step.duration_ns, -4) for step in rank.steps] == [1_000_000] * 4
+    assert told.step_ns is not None and round(told.step_ns, -4) == 1_000_000
