@@ -19,6 +19,11 @@ const centred = async (page, selector) => {
 const query = (page) => new URLSearchParams(new URL(page.url()).hash.split("?")[1] ?? "");
 const scrolled = (page) => page.evaluate(() => scrollY);
 const changed = (page, key, before) => page.waitForFunction(([name, old]) => (new URLSearchParams(location.hash.split("?")[1] ?? "").get(name) ?? "") !== old, [key, before]);
+// The address follows the fingers: it stands still when the last of their moves has been drawn.
+const settled = (page) => page.waitForFunction(() => {
+  if (window.lastHash !== location.hash) [window.lastHash, window.since] = [location.hash, performance.now()];
+  return performance.now() - window.since > 300;
+});
 
 async function timeline({ page, move, assert, drawn, address }) {
   await page.goto(`${address}#/trace/0/timeline?open=none`);
@@ -27,6 +32,7 @@ async function timeline({ page, move, assert, drawn, address }) {
   const length = () => Number(query(page).get("to")) - Number(query(page).get("from"));
   await move([[x + 190, y], [x + 130, y]], [[x + 210, y], [x + 290, y]]);
   await changed(page, "from", "");
+  await settled(page);
   const [from, zoomed] = [query(page).get("from"), length()];
   await move([[x + 280, y], [x + 160, y]]);
   await changed(page, "from", from);
