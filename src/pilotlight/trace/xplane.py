@@ -75,7 +75,8 @@ def _trace(path: Path, rank: int, parts: list[_Plane], hosts: list[_Plane]) -> T
     numbered: list[tuple[int, int, int]] = []
     told: list[tuple[int, int, int]] = []
     for plane in parts:
-        place = plane.name[_DEVICE.search(plane.name).end() :]  # type: ignore[union-attr]
+        device = _DEVICE.search(plane.name)
+        place = plane.name[device.end() :] if device else ""
         told += _add(table, plane, f"device {rank}{place}", on_device=True)
     for host in hosts:
         numbered += _add(table, host, host.name, on_device=False)
