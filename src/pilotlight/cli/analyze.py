@@ -15,6 +15,7 @@ from pilotlight.cli.analyze_findings import print_findings
 from pilotlight.cli.analyze_hosts import print_hosts, step_line
 from pilotlight.cli.reading import ReadingBar, add_memory
 from pilotlight.errors import UsageError
+from pilotlight.printable import one_line
 from pilotlight.report.units import duration
 
 if TYPE_CHECKING:
@@ -131,6 +132,10 @@ def _print(found: Analysis) -> None:
         console.print("No trace could be read.")
         return
     if found.job.ranks:
+        from pilotlight.web.headline import headline
+
+        console.print(one_line(headline(found)), style="bold", highlight=False, markup=False)
+        console.print()
         _print_breakdown(found, console)
     else:
         print_hosts(found, console)
