@@ -14,26 +14,18 @@ std::string_view text_of(const Value& key, std::string* scratch) {
   return *scratch;
 }
 
-Value* field(std::string_view key, Event* event) {
-  switch (key.size()) {
-    case 2:
-      if (key == "ph") return &event->phase;
-      if (key == "ts") return &event->time;
-      if (key == "id") return &event->id;
-      return nullptr;
-    case 3:
-      if (key == "cat") return &event->category;
-      if (key == "pid") return &event->process;
-      if (key == "tid") return &event->thread;
-      if (key == "dur") return &event->duration;
-      return nullptr;
-    case 4:
-      if (key == "name") return &event->name;
-      if (key == "args") return &event->arguments;
-      return nullptr;
-    default:
-      return nullptr;
+constexpr Value Event::* kFields[] = {&Event::phase,    &Event::time,    &Event::id,
+                                      &Event::category, &Event::process, &Event::thread,
+                                      &Event::duration, &Event::name,    &Event::arguments};
+constexpr const char* kFieldKeys[] = {"ph", "ts", "id", "cat", "pid", "tid", "dur", "name", "args"};
+constexpr int kArguments = 8;
+
+int field(std::string_view key) {
+  if (key.size() < 2 || key.size() > 4) return Leads::kNone;
+  for (int i = 0; i <= kArguments; i++) {
+    if (key == kFieldKeys[i]) return i;
   }
+  return Leads::kNone;
 }
 
 }  // namespace
@@ -55,26 +47,27 @@ int Keys::find(std::string_view key) const {
   return number;
 }
 
-Outcome read_event(Cursor* c, const Keys& keys, Event* event) {
-  event->phase.kind = event->name.kind = event->category.kind = event->process.kind =
-      event->thread.kind = event->time.kind = event->duration.kind = event->id.kind =
-          event->arguments.kind = ValueKind::kNone;
+Outcome read_event(Cursor* c, const Keys& keys, Layout* layout, Event* event) {
+  for (Value Event::* member : kFields) (event->*member).kind = ValueKind::kNone;
   event->present = 0;
   std::string scratch;
   Value unused;
-  return read_members(c, [&](const Value& key, Cursor* inner) {
-    Value* value = field(text_of(key, &scratch), event);
-    if (value != &event->arguments) return read_value(inner, value == nullptr ? &unused : value);
+  auto member = [&](const Value& key) { return field(text_of(key, &scratch)); };
+  auto argument = [&](const Value& key) { return keys.find(text_of(key, &scratch)); };
+  auto read_argument = [&](int number, Cursor* inner) {
+    if (number == Keys::kNone) return read_value(inner, &unused);
+    event->present |= uint64_t{1} << number;
+    return read_value(inner, &event->found[static_cast<size_t>(number)]);
+  };
+  return read_members_by(c, &layout->members, member, [&](int number, Cursor* inner) {
+    if (number == Leads::kNone) return read_value(inner, &unused);
+    Value* value = &(event->*kFields[number]);
+    if (number != kArguments) return read_value(inner, value);
     event->present = 0;
     if (*inner->at != '{') return read_value(inner, value);
     value->begin = inner->at;
     value->kind = ValueKind::kObject;
-    Outcome outcome = read_members(inner, [&](const Value& name, Cursor* deeper) {
-      int number = keys.find(text_of(name, &scratch));
-      if (number == Keys::kNone) return read_value(deeper, &unused);
-      event->present |= uint64_t{1} << number;
-      return read_value(deeper, &event->found[static_cast<size_t>(number)]);
-    });
+    Outcome outcome = read_members_by(inner, &layout->arguments, argument, read_argument);
     value->length = static_cast<uint32_t>(inner->at - value->begin);
     return outcome;
   });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scan/json.h"
+#include "scan/lead.h"
 
 namespace pilotlight::scan {
 
@@ -49,7 +50,12 @@ struct Event {
   const Value& argument(int key) const { return found[static_cast<size_t>(key)]; }
 };
 
+// What the events so far look like: their own members, and those of their arguments.
+struct Layout {
+  Leads members, arguments;
+};
+
 // At the brace of an event. A key that comes twice counts the last time.
-Outcome read_event(Cursor* c, const Keys& keys, Event* event);
+Outcome read_event(Cursor* c, const Keys& keys, Layout* layout, Event* event);
 
 }  // namespace pilotlight::scan

@@ -3,29 +3,50 @@
 
 #include <cstring>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "scan/utf8.h"
 
 namespace pilotlight::scan {
 namespace {
 
-constexpr uint64_t kOnes = 0x0101010101010101u;
-constexpr uint64_t kHighs = 0x8080808080808080u;
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
-// Each byte that is zero has its high bit set; so may bytes above the first such.
-uint64_t zeros(uint64_t word) { return (word - kOnes) & ~word & kHighs; }
+// A bit, or a byte, of the answer for each byte that is a quote or a backslash; nothing is right
+// above the lowest that is set.
+#ifdef __SSE2__
+using Word = __m128i;
+constexpr int kBitsOfByte = 1;
+
+unsigned specials(Word word) {
+  Word quotes = _mm_cmpeq_epi8(word, _mm_set1_epi8('"'));
+  Word backslashes = _mm_cmpeq_epi8(word, _mm_set1_epi8('\\'));
+  return static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(quotes, backslashes)));
+}
+#else
+using Word = uint64_t;
+constexpr int kBitsOfByte = 8;
+
+uint64_t specials(Word word) {
+  constexpr uint64_t kOnes = 0x0101010101010101u, kHighs = 0x8080808080808080u;
+  auto zeros = [](uint64_t bytes) { return (bytes - kOnes) & ~bytes & kHighs; };
+  return zeros(word ^ kOnes * '"') | zeros(word ^ kOnes * '\\');
+}
+#endif
+static_assert(sizeof(Word) <= kPadding);
 
 // The first quote or backslash; looks at whole words, and so beyond `end`.
 const char* special(const char* at, const char* end) {
   while (at < end) {
-    uint64_t word;
+    Word word;
     std::memcpy(&word, at, sizeof(word));
-    uint64_t found = zeros(word ^ kOnes * '"') | zeros(word ^ kOnes * '\\');
+    auto found = specials(word);
     if (found != 0) {
-      at += __builtin_ctzll(found) / 8;
+      at += __builtin_ctzll(found) / kBitsOfByte;
       break;
     }
     at += sizeof(word);

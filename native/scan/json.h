@@ -55,6 +55,19 @@ Outcome skip_brackets(Cursor* c);
 // The characters that a string stands for, in UTF-8.
 void unescape(std::string_view raw, std::string* out);
 
+// A key and all up to its value.
+inline Outcome read_key(Cursor* c, Value* key) {
+  if (*c->at != '"') return Outcome::kBad;
+  Outcome outcome = read_string(c, key);
+  if (outcome != Outcome::kDone) return outcome;
+  skip_space(c);
+  if (c->at >= c->end) return Outcome::kEnd;
+  if (*c->at != ':') return Outcome::kBad;
+  c->at++;
+  skip_space(c);
+  return c->at >= c->end ? Outcome::kEnd : Outcome::kDone;
+}
+
 // Calls `each(key, value)` for the members of an object; stops with what is not kDone. The cursor
 // is at the brace and will be behind the one that closes it.
 template <typename Each>
@@ -67,16 +80,9 @@ Outcome read_members(Cursor* c, Each&& each) {
     return Outcome::kDone;
   }
   for (;;) {
-    if (*c->at != '"') return Outcome::kBad;
     Value key;
-    Outcome outcome = read_string(c, &key);
+    Outcome outcome = read_key(c, &key);
     if (outcome != Outcome::kDone) return outcome;
-    skip_space(c);
-    if (c->at >= c->end) return Outcome::kEnd;
-    if (*c->at != ':') return Outcome::kBad;
-    c->at++;
-    skip_space(c);
-    if (c->at >= c->end) return Outcome::kEnd;
     outcome = each(key, c);
     if (outcome != Outcome::kDone) return outcome;
     skip_space(c);

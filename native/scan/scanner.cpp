@@ -186,7 +186,7 @@ bool Scanner::element(bool last) {
     if (c.at == c.end || table.is_full()) return false;
     if (*c.at != '{') break;
     const char* first = c.at;
-    Outcome outcome = read_event(&c, table.keys(), &event_);
+    Outcome outcome = read_event(&c, table.keys(), &layout_, &event_);
     if (outcome == Outcome::kEnd) return false;
     if (outcome == Outcome::kDone) {
       // JAX and TensorFlow end their lists with an empty object.

@@ -60,6 +60,7 @@ class Scanner {
   size_t front_ = 0, back_ = 0;
   size_t enough_ = 0;    // bytes to wait for before looking again
   uint64_t offset_ = 0;  // of bytes_[0] in the file
+  Layout layout_;
   Event event_;
 };
 

@@ -111,6 +111,7 @@ def test_the_rank_is_taken_from_the_name_if_the_file_does_not_say(tmp_path: Path
         (b"", "empty"),
         (b"PK\x03\x04rest", "zip archive"),
         (b"\x80\x04]", "pickle"),
+        (b"\x80\x05]", "pickle"),
         (b"SQLite format 3\0garbage", "damaged SQLite"),
         (gzip.compress(trace_text(0), mtime=0)[:12], "gzip data"),
         (b"\x1f\x8bgarbage", "gzip data is damaged"),
@@ -183,4 +184,12 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     assert len(found.traces) == 1
     assert [str(problem) for problem in found.problems] == [
         f"{tmp_path / 'rank1.json'}: no regular file: left out"
+    ]
+
+
+def test_a_pipe_that_is_named_is_not_waited_for_either(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rank1.json")
+    found = read_traces([tmp_path / "rank1.json"])
+    assert [str(problem) for problem in found.problems] == [
+        f"{tmp_path / 'rank1.json'}: no regular file: write it to one first"
     ]

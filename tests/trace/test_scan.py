@@ -127,6 +127,31 @@ def test_the_scanner_and_the_json_module_agree_on_damaged_events(
     agree(texts, block_bytes)
 
 
+# Keys of one length that begin and end alike are learned in one place.
+members = st.sampled_from(
+    [b'"ph":"X"', b'"ph": "X"', b'"ts": 5', b'"ts":  7', b'"name": "a"', b'"name":\n"b"',
+     b'"dur": 1', b'"nome": 3', b'"nxme": "c"', b'"cat": "kernel"', b'"pid": 1', b'"tid" : 2',
+     b'"args": {}',
+     b'"args": {"correlation": 4, "bytes": 5}', b'"args": {"bytes": 5, "correlation": 6}',
+     b'"args": { "correlation" : 7}', b'"args": {"correlatiom": 8}', b'"args": [1]',
+     b'"args": {"correlation": 9,}', b'"args": {"a", "b"}', b'"x\\u0041": 1', b'"": 1']
+)  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(st.lists(members, max_size=9).map(b", ".join), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([b"{", b"{ ", b"{\n  "])), max_size=40),
+    st.sampled_from([1 << 20, 1000, 60, 7]),
+)
+def test_events_that_nearly_repeat_each_other_are_read_as_they_are(
+    layouts: list[bytes], order: list[tuple[int, bytes]], block_bytes: int
+) -> None:
+    events = [b'"ph": "X", "ts": 1, "dur": 2, ' + one for one in layouts]
+    chosen = [(events[number % len(events)], brace) for number, brace in order]
+    agree([brace + text + b"}" for text, brace in chosen], block_bytes)
+
+
 @given(st.binary(max_size=40))
 def test_bytes_that_are_no_text_are_replaced_as_python_does(name: bytes) -> None:
     name = name.replace(b'"', b"").replace(b"\\", b"")

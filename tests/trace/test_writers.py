@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pytest
 
 from pilotlight.trace.interval import union
 from pilotlight.trace.kineto import read_kineto
+from pilotlight.trace.kineto_writer import write_kineto
 from pilotlight.trace.nested import lane_parts
 from pilotlight.trace.parquet_writer import write_parquet
+from pilotlight.trace.perfetto_writer import write_perfetto
 from pilotlight.trace.pprof_writer import write_pprof
 from pilotlight.trace.protobuf import fields, text
 from pilotlight.trace.speedscope_writer import write_speedscope
-from pilotlight.trace.trace import Kind, Trace
+from pilotlight.trace.trace import Kind, Steps, Trace
 from pilotlight.trace.trace_file import read_file
 
 
@@ -156,3 +159,23 @@ def test_parquet_of_a_real_trace_is_whole(tmp_path: Path, shared_data: Path) -> 
         table["duration_ns"].to_numpy()[kernels].sum()
         == trace.of_kind(Kind.KERNEL).duration_ns.sum()
     )
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.pftrace"])
+def test_steps_that_no_span_tells_are_written_too(tmp_path: Path, name: str) -> None:
+    """As those of recordings are."""
+    columns = np.array([[7, 7, 9], [0, 5000, 8000], [5000, 3000, 2000]])
+    trace = replace(small(), steps=Steps(*columns))
+    if name.endswith(".json"):
+        write_kineto(trace, tmp_path / name)
+    else:
+        write_perfetto([trace], tmp_path / name)
+    (read,) = read_file(tmp_path / name).traces
+    steps = read.steps
+    assert np.array_equal([steps.number, steps.start_ns, steps.duration_ns], columns)
+    assert len(read.spans) == len(trace.spans) + len(trace.steps)
+    # Once, however often it is written.
+    write_kineto(read, tmp_path / "b.json")
+    (again,) = read_file(tmp_path / "b.json").traces
+    assert len(again.spans) == len(read.spans)
+    assert len(again.steps) == len(steps)

@@ -12,6 +12,11 @@ from pilotlight.errors import FormatError
 
 # Small enough that blocks and the events in them stay in the cache; measured.
 BLOCK_BYTES = 256 << 10
+# Of packed data, of which what a block leaves is copied with each block.
+PACKED_BYTES = 64 << 10
+# Of what needs no unpacking: above 128 kB each block would be mapped and unmapped by itself, for
+# which the readers of several files wait for each other.
+PLAIN_BYTES = 96 << 10
 GZIP_MAGIC = b"\x1f\x8b"
 
 # Kineto traces compress 20- to 40-fold. Deflate cannot exceed 1032-fold, which only a file made
@@ -30,11 +35,11 @@ class Truncated(Exception):
 
 def expanded(source: Source, name: str) -> Iterator[bytes]:
     """The content of `source` in blocks, decompressed if it is gzip."""
-    first = source.read(BLOCK_BYTES)
+    first = source.read(PACKED_BYTES)
     if first[:2] != GZIP_MAGIC:
         while first:
             yield first
-            first = source.read(BLOCK_BYTES)
+            first = source.read(PLAIN_BYTES)
         return
     yield from _inflated(source, first, name)
 
@@ -57,12 +62,12 @@ def _inflated(source: Source, packed: bytes, name: str) -> Iterator[bytes]:
             yield block
         packed = inflater.unconsumed_tail
         if inflater.eof:
-            packed = inflater.unused_data or source.read(BLOCK_BYTES)
+            packed = inflater.unused_data or source.read(PACKED_BYTES)
             if not packed.strip(b"\0"):
                 return
             inflater = zlib.decompressobj(wbits=31)
         elif not packed:
-            packed = source.read(BLOCK_BYTES)
+            packed = source.read(PACKED_BYTES)
             read_bytes += len(packed)
             if not packed:
                 raise Truncated(f"gzip data ends early after byte {out_bytes}")

@@ -133,9 +133,9 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
 
 def _correct_kinds(names: tuple[str, ...], spans: Spans) -> None:
     """Some names tell more than the category."""
-    collects = np.fromiter((text.startswith("Python GC") for text in names), np.bool_, len(names))
-    if collects.any():
-        spans.kind[collects[spans.name]] = Kind.GC
+    collects = [number for number, text in enumerate(names) if text.startswith("Python GC")]
+    if collects:
+        spans.kind[np.isin(spans.name, collects)] = Kind.GC
     for name, kind in _KINDS_BY_NAME.items():
         if name in names:
             spans.kind[(spans.name == names.index(name)) & (spans.kind == Kind.KERNEL)] = kind

@@ -12,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from pilotlight.trace.span_table import CATEGORY_OF_KIND
+from pilotlight.trace.step import with_step_spans
 from pilotlight.trace.told import told
 from pilotlight.trace.trace import NONE, Kind, Trace
 
@@ -31,6 +32,7 @@ def write_kineto(trace: Trace, path: Path) -> None:
 
 
 def kineto_text(trace: Trace) -> Iterator[str]:
+    trace = with_step_spans(trace)
     head: dict[str, Any] = {
         "schemaVersion": 1,
         "deviceProperties": [{"id": i, "name": name} for i, name in enumerate(trace.devices)],

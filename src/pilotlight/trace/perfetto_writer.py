@@ -13,6 +13,7 @@ from pilotlight.export.protobuf import double, integer, message
 from pilotlight.trace.kineto import ARGUMENTS
 from pilotlight.trace.nested import nested_rows
 from pilotlight.trace.span_table import CATEGORY_OF_KIND
+from pilotlight.trace.step import with_step_spans
 from pilotlight.trace.told import Told, told
 from pilotlight.trace.trace import NONE, Kind, Trace
 
@@ -36,7 +37,7 @@ _MASK = (1 << 64) - 1
 def write_perfetto(traces: Sequence[Trace], path: Path) -> None:
     with path.open("wb") as file:
         for number, trace in enumerate(traces, 1):
-            for packet in _packets(trace, number):
+            for packet in _packets(with_step_spans(trace), number):
                 file.write(message(_PACKET, packet))
 
 

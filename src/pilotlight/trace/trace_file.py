@@ -33,8 +33,10 @@ PARQUET_MAGIC = b"PAR1"
 _OTHER_MAGIC = {
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"\x28\xb5\x2f\xfd": "zstd data: unpack it first",
-    b"\x80\x02": "a pickle: for flight-recorder dumps use `pilotlight hang`",
-    b"\x80\x04": "a pickle: for flight-recorder dumps use `pilotlight hang`",
+    **{
+        bytes((0x80, protocol)): "a pickle: for flight-recorder dumps use `pilotlight hang`"
+        for protocol in range(2, 6)
+    },
 }
 
 # JSON, and once unpacked other files, that tools beside the profilers write.
@@ -73,6 +75,9 @@ def read_file(path: Path, progress: Callable[[int], None] = lambda count_bytes: 
 
             traces = read_xplane(path)
             return FileResult(traces, _problems_of(traces))
+        # To open a pipe would wait for somebody who writes it; and what is read once is gone.
+        if path.exists() and not path.is_file():
+            raise FormatError(f"{name}: no regular file: write it to one first")
         with path.open("rb") as file:
             magic = file.read(16)
             file.seek(0)
