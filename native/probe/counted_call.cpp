@@ -77,6 +77,15 @@ PyObject* py_forget_counted(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
+PyObject* py_counted(PyObject*, PyObject* address) {
+  const void* object = PyLong_AsVoidPtr(address);
+  if (object == nullptr && PyErr_Occurred()) return nullptr;
+  for (const Counted& each : counted) {
+    if (object != nullptr && each.of == object) return PyLong_FromUnsignedLongLong(each.calls);
+  }
+  return PyLong_FromLong(0);
+}
+
 PyObject* py_woken_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!checked(args, count, 3, "woken_call(function, fault, after)")) return nullptr;
   Wrapped* wrapped = new_wrapped(args[0], args[1], call_woken);
@@ -98,6 +107,7 @@ PyMethodDef methods[] = {
      "counted_call(function, fault, due): due(first argument, number of its call) before a call; "
      "it "
      "answers after how many calls it is asked again."},
+    {"counted", py_counted, METH_O, "counted(address): how many calls were made on that object."},
     {"forget_counted", py_forget_counted, METH_O, "forget_counted(address): the object is gone."},
     {"woken_call", fast(py_woken_call), METH_FASTCALL,
      "woken_call(function, fault, after): after(first argument, result), once after each wake()."},

@@ -106,9 +106,11 @@ PyObject* call_around(PyObject* self, PyObject* const* args, size_t count, PyObj
   return result;
 }
 
+constexpr std::string_view kForwardOfDdp = "DistributedDataParallel.forward";
+
 PILOTLIGHT_COLD bool is_seldom_label(PyObject* label) noexcept {
   std::string_view text = utf8_of(label);
-  return text.substr(0, 21) == "enumerate(DataLoader)" || text == "DistributedDataParallel.forward";
+  return text.substr(0, 21) == "enumerate(DataLoader)" || text == kForwardOfDdp;
 }
 
 // Labels that the framework gives to what is told as phases already. Those of optimizers, two in
@@ -139,7 +141,11 @@ PyObject* label_of(PyObject* const* args, size_t count, PyObject* names) noexcep
 PILOTLIGHT_COLD bool look_at_label(Wrapped* wrapped, PyObject* const* args, size_t count,
                                    PyObject* names) noexcept {
   PyObject* label = label_of(args, count, names);
-  if (label != nullptr && is_frameworks_own(label)) return true;
+  if (label != nullptr && is_frameworks_own(label)) {
+    // A constant of the framework's code, the same object in every step: that of DDP.
+    if (wrapped->name == nullptr && utf8_of(label) == kForwardOfDdp) wrapped->name = keep(label);
+    return true;
+  }
   PyObject* told = PyObject_CallNoArgs(wrapped->before);
   Py_XDECREF(told);
   return told != nullptr || swallow(wrapped);
@@ -149,7 +155,7 @@ PILOTLIGHT_HOT PyObject* call_label(PyObject* self, PyObject* const* args, size_
                                     PyObject* names) {
   Wrapped* wrapped = as_wrapped(self);
   bool is_plain = PyVectorcall_NARGS(count) > 1 && PyUnicode_Check(args[1]);
-  bool is_known = is_plain && is_optimizers_label(args[1]);
+  bool is_known = is_plain && (args[1] == wrapped->name || is_optimizers_label(args[1]));
   if (__builtin_expect(!is_known, 0) && !look_at_label(wrapped, args, count, names)) return nullptr;
   return call_held(wrapped, args, count, names);
 }
@@ -273,6 +279,10 @@ PyObject* py_enter_phase(PyObject*, PyObject* phase) {
   return PyBool_FromLong(enter_phase(thread_phases(), static_cast<Phase>(number)));
 }
 
+PyObject* py_enter_compiled(PyObject*, PyObject*) {
+  return PyBool_FromLong(compiled_begins(thread_phases()));
+}
+
 PyObject* py_leave_phase(PyObject*, PyObject* phase) {
   long number = PyLong_AsLong(phase);
   if (number == -1 && PyErr_Occurred()) return nullptr;
@@ -348,7 +358,7 @@ PILOTLIGHT_COLD void look_after_step() noexcept {
   tell_spans();
   KeptError kept;
   PyObject* told = PyObject_CallNoArgs(each_second);
-  if (told == nullptr) PyErr_Clear();
+  clear_own_error();
   Py_XDECREF(told);
 }
 
@@ -382,6 +392,8 @@ PyMethodDef methods[] = {
     {"optimizer_made", py_optimizer_made, METH_O, "optimizer_made(optimizer): it may step."},
     {"optimizer_calls", py_optimizer_calls, METH_NOARGS, "How many steps optimizers have begun."},
     {"enter_phase", py_enter_phase, METH_O, "enter_phase(phase): False if it goes on already."},
+    {"enter_compiled", py_enter_compiled, METH_NOARGS,
+     "enter_compiled(): the forward begins, if no phase is under way. False: nothing to leave."},
     {"leave_phase", py_leave_phase, METH_O, "leave_phase(phase)"},
     {"each_second", py_each_second, METH_O,
      "each_second(function or None): called after a step, at most once a second."},

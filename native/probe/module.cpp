@@ -36,6 +36,13 @@ std::string_view text_of(PyObject* text) noexcept {
   return {bytes, static_cast<size_t>(size)};
 }
 
+int raise_again(void* exception) {
+  auto* raised = static_cast<PyObject*>(exception);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised)), raised);
+  Py_DECREF(raised);
+  return -1;
+}
+
 // The name that `threading` has for this thread, if it is loaded and knows it.
 std::string_view python_thread_name(PyObject** keep) noexcept {
   PyObject* modules = PyImport_GetModuleDict();
@@ -75,11 +82,11 @@ int name_threads(void*) {
     }
     Py_XDECREF(tid);
     Py_XDECREF(name);
-    PyErr_Clear();
+    clear_own_error();
   }
   Py_XDECREF(threads);
   Py_XDECREF(active);
-  PyErr_Clear();
+  clear_own_error();
   PyErr_Restore(type, value, traceback);
   return 0;
 }
@@ -132,10 +139,17 @@ PyObject* py_set_identity(PyObject*, PyObject* identity) {
 
 PyObject* py_status(PyObject*, PyObject*) {
   ProbeStatus status = Probe::get().status();
-  return Py_BuildValue("{s:O,s:O,s:I,s:I,s:L,s:z}", "started", status.started ? Py_True : Py_False,
+  const char* reason = Probe::get().off_reason();
+  // A long one may be cut within a letter.
+  PyObject* off =
+      reason == nullptr
+          ? Py_NewRef(Py_None)
+          : PyUnicode_DecodeUTF8(reason, static_cast<Py_ssize_t>(strlen(reason)), "replace");
+  if (off == nullptr) return nullptr;
+  return Py_BuildValue("{s:O,s:O,s:I,s:I,s:L,s:N}", "started", status.started ? Py_True : Py_False,
                        "collecting", status.collecting ? Py_True : Py_False, "agent_pid",
                        status.agent_pid, "refused", status.refused, "period_ns",
-                       static_cast<long long>(status.period_ns), "off", Probe::get().off_reason());
+                       static_cast<long long>(status.period_ns), "off", off);
 }
 
 PyObject* py_event(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -291,6 +305,20 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                           nullptr};
 
 }  // namespace
+
+void clear_own_error() noexcept {
+  if (PyErr_Occurred() == nullptr) return;
+  if (PyErr_ExceptionMatches(PyExc_Exception) || syscall(SYS_gettid) != getpid()) {
+    PyErr_Clear();
+    return;
+  }
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  if (value != nullptr && Py_AddPendingCall(raise_again, value) != 0) Py_DECREF(value);
+}
 
 PILOTLIGHT_HOT void write_automatic_step(const int64_t* number, uint64_t ticks) noexcept {
   if (has_explicit_steps.load(std::memory_order_relaxed)) return;

@@ -50,6 +50,10 @@ void write_automatic_step(const int64_t* number, uint64_t ticks) noexcept;
 // The text of a str, valid as long as it is; "?" where it has no UTF-8.
 std::string_view utf8_of(PyObject* text) noexcept;
 
+// Forgets the exception that our own code raised. An interrupt or exit that came meanwhile is the
+// program's: it is raised again where its main thread goes on.
+void clear_own_error() noexcept;
+
 // Lets adapters look at what changes slowly, at most once a second.
 void after_step(uint64_t ticks) noexcept;
 

@@ -136,7 +136,11 @@ PILOTLIGHT_HOT PyObject* call_outermost(Wrapped* wrapped, ThreadPhases& mine, Py
   mine.spans = chosen.spans;
   mine.outputs = chosen.spans && chosen.outputs;
   chosen.outputs_seen = chosen.outputs_seen || mine.outputs;
-  if (!is_training()) outermost_module(wrapped, args[0]);
+  if (!is_training()) {
+    outermost_module(wrapped, args[0]);
+  } else if (__builtin_expect(!mine.has_step, 0)) {
+    forward_begins(mine);
+  }
   bool entered = enter_phase(mine, Phase::kForward);
   PyObject* result;
   if (mine.spans) {

@@ -61,7 +61,10 @@ PILOTLIGHT_HOT void choose_spans() noexcept {
   chosen.outermost = 0;
   module_choice.with_spans += chosen.spans;
   if (++module_choice.steps >= kThinkAgainSteps) think_again();
-  chosen.spans = (module_choice.steps & (module_choice.every - 1)) == 0;
+  // Not the first of each n: what a program does in every n-th step would be told always or never.
+  uint32_t place = module_choice.steps & (module_choice.every - 1);
+  if (place == 0) module_choice.drawn = module_choice.drawn * 1664525 + 1013904223;
+  chosen.spans = place == ((module_choice.drawn >> 16) & (module_choice.every - 1));
 }
 
 PILOTLIGHT_COLD void choose_outputs(int64_t now_ns) noexcept {

@@ -1,10 +1,10 @@
 // native/probe/module_choice.h: in which steps modules are told by name, and in which what they
 // return is looked at. Needs the GIL.
 //
-// Modules are told in a program's first 64 steps and then in every n-th, so that it takes about a
-// thousandth of the process's CPU time; n is told as the counter "modules.every". Outputs are
-// looked at in two of those steps a second at most and for no more CPU time than that: what follows
-// in the backward costs about as much again.
+// Modules are told in a program's first 64 steps and then in one of every n, drawn by chance, so
+// that it takes about a thousandth of the process's CPU time; n is told as the counter
+// "modules.every". Outputs are looked at in two of those steps a second at most and for no more CPU
+// time than that: what follows in the backward costs about as much again.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ struct alignas(64) ModuleChoice {
   uint32_t every = 1;           // n, a power of two
   uint32_t steps = 0;           // since n was last thought over
   uint32_t with_spans = 0;      // of those
+  uint32_t drawn = 0;           // which of n steps it is, by chance
   int64_t cpu_ns = 0;           // then
   int64_t outputs_cost_ns = 0;  // of the step
   int64_t next_outputs_ns = 0;

@@ -210,6 +210,8 @@ void Probe::loop() noexcept {
     sampling_ = sampler_.open(python, has_window ? &window_ : nullptr, &segment_.definitions(),
                               &sampler_ring_);
     if (!sampling_ && nominal_period_ns_ != 0) segment_.turn_off(Off::kSampling, sampler_.why());
+  } else {
+    segment_.turn_off(Off::kSampling, "no ring is left for the sampler");
   }
   int64_t now = clock_ns(CLOCK_MONOTONIC);
   cpu_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);

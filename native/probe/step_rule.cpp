@@ -76,6 +76,20 @@ void begin_training() noexcept {
   steps.held.clear();
 }
 
+// A program that evaluates first begins its first step with the data of its training.
+void note_evaluation(ThreadPhases& mine, bool may_train) noexcept {
+  if (mine.evaluates && may_train && !process_phases().has_step) {
+    mine.first_ticks = mine.data_ticks != 0 ? mine.data_ticks : now_ticks();
+  }
+  mine.evaluates = !may_train;
+}
+
+// A closure computes the gradients: no forward and no backward told before that a training begins.
+PILOTLIGHT_COLD void begin_with_optimizer(ThreadPhases& mine) noexcept {
+  note_evaluation(mine, true);
+  begin_training();
+}
+
 // The first steps by rhythm may be those of a preparation: they wait until another takes over, and
 // are none, or until it is sure. Only the main thread's: others may end before.
 bool is_preparation(ThreadPhases& mine) noexcept {
@@ -94,14 +108,6 @@ void end_preparation(ThreadPhases& mine) noexcept {
 Rhythm::Times* times_of(const ThreadPhases& mine) noexcept {
   if (steps.timed == nullptr) steps.timed = &mine;
   return steps.timed == &mine ? &steps.times : nullptr;
-}
-
-// A program that evaluates first begins its first step with the data of its training.
-void note_evaluation(ThreadPhases& mine, bool may_train) noexcept {
-  if (mine.evaluates && may_train && !process_phases().has_step) {
-    mine.first_ticks = mine.data_ticks != 0 ? mine.data_ticks : now_ticks();
-  }
-  mine.evaluates = !may_train;
 }
 
 PILOTLIGHT_COLD bool is_programs(ThreadPhases& mine) noexcept {
@@ -232,6 +238,14 @@ void function_called(const void* function) noexcept {
   }
 }
 
+PILOTLIGHT_COLD void forward_begins(ThreadPhases& mine) noexcept { first_step(mine); }
+
+bool compiled_begins(ThreadPhases& mine) noexcept {
+  if (mine.mask != 0 || is_inside_backward(mine)) return false;
+  first_step(mine);
+  return enter_phase(mine, Phase::kForward);
+}
+
 void step_call_begins() noexcept {
   if (!process_phases().is_training && thread_phases().step_calls == 0) automatic_step();
 }
@@ -252,7 +266,7 @@ bool is_inside_that_backward(ThreadPhases& mine) noexcept {
 }
 
 PILOTLIGHT_HOT bool optimizer_begins(ThreadPhases& mine, const void* optimizer) noexcept {
-  begin_training();
+  if (__builtin_expect(!process_phases().is_training, 0)) begin_with_optimizer(mine);
   process.optimizer_calls++;
   for (uint32_t i = 0; i < mine.optimizers; i++) {
     if (mine.optimizer[i] == optimizer) return false;

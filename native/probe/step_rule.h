@@ -15,6 +15,11 @@ void steps_are_told() noexcept;
 void module_called(const void* module, bool may_train) noexcept;
 inline bool is_training() noexcept { return process_phases().is_training; }
 void function_called(const void* function) noexcept;
+// In a thread without a step so far, though another trains already.
+void forward_begins(ThreadPhases& mine) noexcept;
+// A compiled function is called that may need gradients. False inside any phase: it is a part of
+// it.
+bool compiled_begins(ThreadPhases& mine) noexcept;
 void step_call_begins() noexcept;
 void backward_begins(ThreadPhases& mine) noexcept;
 // `has_gradients`: it did not raise. Where there is no optimizer, it ends a step.

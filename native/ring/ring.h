@@ -31,6 +31,8 @@ class alignas(kLine) RingWriter {
     reserve_ = bytes / kReserveOneIn & ~(kRecordAlign - 1);
     lost_ = {};
     open_ranges_ = 0;
+    // A fork may have copied it in the middle of a record.
+    writing_ = false;
     refresh_limit();
   }
 

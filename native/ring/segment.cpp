@@ -147,6 +147,7 @@ bool Segment::create(const char* folder) noexcept {
 
   base_ = static_cast<char*>(base);
   fd_ = fd;
+  fstat(fd_, &file_);
   clock_ = trusted_clock();
   table_ = static_cast<Definitions::Entry*>(table);
 
@@ -178,7 +179,12 @@ bool Segment::create(const char* folder) noexcept {
 }
 
 void Segment::forget() noexcept {
-  if (fd_ >= 0) close(fd_);
+  // A job that daemonizes has closed it, and may have the number for a file of its own.
+  struct stat now = {};
+  if (fd_ >= 0 && fstat(fd_, &now) == 0 && now.st_dev == file_.st_dev &&
+      now.st_ino == file_.st_ino) {
+    close(fd_);
+  }
   if (table_ != nullptr) munmap(table_, kTableBytes);
   base_ = nullptr;
   table_ = nullptr;

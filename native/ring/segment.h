@@ -1,6 +1,8 @@
 // native/ring/segment.h: the producer's segment: created, sealed, its rings handed to threads.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string_view>
@@ -45,6 +47,7 @@ class Segment {
 
   char* base_ = nullptr;
   int fd_ = -1;
+  struct stat file_ = {};
   ClockKind clock_ = ClockKind::kMonotonic;
   Definitions definitions_;
   Definitions::Entry* table_ = nullptr;

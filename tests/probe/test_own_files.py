@@ -13,3 +13,30 @@ def test_the_probe_neither_keeps_the_jobs_files_open_nor_gives_up_its_locks() ->
     ended = subprocess.run([sys.executable, TARGET], capture_output=True, text=True, timeout=60)
     assert ended.stdout.splitlines() == ["own table True", "end of file True", "locked True"]
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_file_that_got_the_number_of_the_segment_stays_open_in_a_forked_child(
+    tmp_path: Path,
+) -> None:
+    program = """
+import os, sys
+from pilotlight import _probe
+assert _probe.start("", b"{}", 0, None) is None
+names = {int(fd): os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+         if os.path.lexists(f"/proc/self/fd/{fd}")}
+segment = next(fd for fd, name in names.items() if "memfd:pilotlight" in name)
+os.closerange(3, 256)
+while os.open(sys.argv[1], os.O_RDWR | os.O_CREAT) < segment:
+    pass
+if os.fork() == 0:
+    os.write(segment, b"hello")
+    os._exit(0)
+print(os.wait()[1], open(sys.argv[1]).read())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "file"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.stdout, ended.stderr) == ("0 hello\n", "")

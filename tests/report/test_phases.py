@@ -122,6 +122,34 @@ def test_reductions_that_were_not_told_are_taken_from_the_backward(tmp_path: Pat
     assert phases["communication"].is_estimate
 
 
+def test_of_accumulated_gradients_only_the_last_backward_of_a_step_waits(tmp_path: Path) -> None:
+    process = Process(0)
+    names = [process.name(text) for text in ("ddp.all_reduce", "0 default_pg", "float32")]
+    backward, communication = process.name("backward"), process.name("communication")
+    counter = process.name("ddp.reductions 0 default_pg")
+    for number in range(1, 11):
+        start = S + number * 100 * MS
+        process.add("steps", THREAD, number, start, 100 * MS)
+        for micro in range(3):
+            process.add("spans", THREAD, backward, PHASE, 0, start + micro * 10 * MS, 5 * MS)
+        last, told = start + 30 * MS, number in (1, 8)
+        # 5 ms of its own and 45 for the others, which are told apart in two of them.
+        process.add("spans", THREAD, backward, PHASE, 0, last, (5 if told else 50) * MS)
+        if told:
+            wait = last + 5 * MS
+            process.add("spans", THREAD, communication, PHASE, 0, wait, 45 * MS)
+            process.add(
+                "collectives", THREAD, *names, 0, 2, 2, wait, 45 * MS, 45 * MS, 1000, number, 0
+            )
+    process.add("counters", THREAD, counter, S + 1150 * MS, 10.0)
+    found = report(tmp_path, process)
+    phases = by_name(found)
+    assert phases["communication"].total_ns == pytest.approx(10 * 45 * MS, rel=1e-6)
+    assert phases["backward"].total_ns == pytest.approx(10 * 4 * 5 * MS, rel=1e-6)
+    (reduction,) = found.frameworks.collectives
+    assert reduction.count == 10
+
+
 def test_a_reduction_stands_for_those_since_the_one_before_it(tmp_path: Path) -> None:
     process = Process(0)
     first, second, reduction, dtype = (

@@ -168,6 +168,42 @@ def closure() -> None:
 
 
 @loop
+def evaluated_before_closures() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.no_grad():
+        for _ in range(3):
+            model.eval()(batch())
+    model.train()
+
+    def compute() -> torch.Tensor:
+        loss = model(batch()).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(5):
+        optimizer.step(compute)
+
+
+@loop
+def compiled_function() -> None:
+    weight = torch.randn(8, 4, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    @torch.compile(backend="eager")
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return (x @ weight).square().mean()
+
+    update = torch.compile(optimizer.step, backend="eager")
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss(batch()).backward()
+        update()
+        with torch.no_grad():
+            loss(batch())
+
+
+@loop
 def explicit() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -287,6 +287,18 @@ def trainings_in_threads() -> None:
 
 
 @loop
+def trainings_in_one_thread_after_another() -> None:
+    def work() -> None:
+        model = network()
+        train(model, torch.optim.SGD(model.parameters(), lr=0.1), 6)
+
+    for _ in range(3):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+
+@loop
 def inference_in_threads() -> None:
     def work() -> None:
         model = network()

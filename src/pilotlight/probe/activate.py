@@ -137,10 +137,23 @@ def _name_threads(threading: "ModuleType") -> None:
 
 def _after_fork_in_child() -> None:
     try:
+        if _is_about_to_exec():
+            return
         _start(forked=True)
         _leave_with_multiprocessing()
     except Exception as error:
         leave_reason(f"{type(error).__name__}: {error}")
+
+
+def _is_about_to_exec() -> bool:
+    """Whether `subprocess` forked only to call somebody's preexec_fn: what it then executes starts
+    a probe of its own, if it is a Python."""
+    forking = sys._getframe(1).f_back  # None: no Python code forked
+    return (
+        forking is not None
+        and forking.f_code.co_name == "_execute_child"
+        and forking.f_globals.get("__name__") == "subprocess"
+    )
 
 
 def _leave_with_multiprocessing() -> None:

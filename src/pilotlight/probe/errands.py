@@ -70,15 +70,17 @@ def _serve(pid: int) -> None:
 def _connect() -> socket.socket | None:
     import socket
 
-    from pilotlight.place import errand_socket
+    from pilotlight.place import errand_socket, is_trusted
 
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         link.connect(errand_socket())
+        if is_trusted(link):
+            return link
     except OSError:
-        link.close()
-        return None
-    return link
+        pass
+    link.close()
+    return None
 
 
 def _listen(link: socket.socket) -> None:

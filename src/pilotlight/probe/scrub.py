@@ -43,13 +43,18 @@ def without_secrets(command: "Sequence[str]") -> list[str]:
         if is_value:
             shown.append(HIDDEN)
         elif is_telling and equals:
-            shown.append(f"{name[:_LONGEST_ARGUMENT]}={HIDDEN}")
+            shown.append(f"{_readable(name[:_LONGEST_ARGUMENT])}={HIDDEN}")
         else:
-            shown.append(_scrubbed(argument)[:_LONGEST_ARGUMENT])
+            shown.append(_readable(_scrubbed(argument)[:_LONGEST_ARGUMENT]))
         is_value = is_telling and not equals and argument.startswith("-") and not is_value
     if len(command) > _MOST_ARGUMENTS:
         shown.append("...")
     return shown
+
+
+def _readable(argument: str) -> str:
+    """Arguments may be any bytes, which Python holds as lone surrogates; no format takes those."""
+    return argument.encode(errors="replace").decode()
 
 
 def _is_telling(name: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from pilotlight.recording.columns import Array, Columns, group
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import CollectiveFlag, MarkKind, SpanKind
-from pilotlight.report.reductions import each_stands_for, times_stand_for
+from pilotlight.report.reductions import each_stands_for, step_starts, times_stand_for
 
 LISTED = 100
 _MOST_APART = 64.0
@@ -119,7 +119,7 @@ def _spans(recording: Recording, kind: SpanKind) -> tuple[SpanTimes, ...]:
 
 
 def _steps_each_stands_for(recording: Recording, spans: Columns, numbers: Array) -> Array:
-    """Modules of fast steps are told in every n-th; the probe says n when it changes."""
+    """Modules of fast steps are told in one of every n; the probe says n when it changes."""
     result: Array = np.ones(spans.rows)
     counters = recording.detail("counters")
     texts = recording.names.texts
@@ -136,23 +136,18 @@ def _steps_each_stands_for(recording: Recording, spans: Columns, numbers: Array)
         mine = is_forward & (spans["process"] == process)
         start = spans["start_ns"][mine]
         stands_for = values[np.searchsorted(times, start, "right")]
-        result[mine] = _within_the_end(stands_for, start, _step_starts(recording, process))
+        result[mine] = _within_the_end(stands_for, start, step_starts(recording, process))
     return result
 
 
-def _step_starts(recording: Recording, process: int) -> Array:
-    steps = recording.detail("steps")
-    starts: Array = np.sort(steps["start_ns"][steps["process"] == process])
-    return starts
-
-
-def _within_the_end(stands_for: Array, start: Array, step_starts: Array) -> Array:
-    """The last step that was told stands for no more than there were after it."""
-    if not step_starts.size or not start.size:
+def _within_the_end(stands_for: Array, start: Array, steps: Array) -> Array:
+    """The last step that was told stands for no more than there were since the one before it."""
+    if not steps.size or not start.size:
         return stands_for
-    step = np.searchsorted(step_starts, start, "right") - 1
+    step = np.searchsorted(steps, start, "right") - 1
     last = max(int(step.max()), 0)
-    left = step_starts.size - last
+    before = step[step < last]
+    left = steps.size - 1 - (int(before.max()) if before.size else last - 1)
     result: Array = np.where(step >= last, np.minimum(stands_for, left), stands_for)
     return result
 

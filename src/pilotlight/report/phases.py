@@ -15,6 +15,7 @@ from pilotlight.report.reductions import (
     hidden_ratio,
     is_reduction,
     phase_spans,
+    step_starts,
 )
 from pilotlight.report.steps import StepRows
 
@@ -91,7 +92,10 @@ def _with_untold(
     for process in np.unique(rows["process"][untold > 0]).tolist():
         mine = is_reduction(recording, rows) & (rows["process"] == process)
         moved[process] = hidden_ratio(
-            rows.where(mine), untold[mine], backwards.where(backwards["process"] == process)
+            rows.where(mine),
+            untold[mine],
+            backwards.where(backwards["process"] == process),
+            step_starts(recording, process),
         )
     hidden_ns = {
         each.process: int(each.total_ns * moved[each.process])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -65,6 +66,18 @@ def test_the_reductions_of_ddp_match_and_show_who_is_waited_for(
     assert waits[0] - waits[1] > 20 * 3_000_000
     losses = [row for row in found if row[1] == "all_reduce" and row[0] == 0]
     assert len(losses) == 2 and all(row[5] & CollectiveFlag.WAIT_KNOWN for row in losses)
+
+
+def test_how_many_reductions_there_were_is_told_also_of_those_after_the_last_that_is(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    folder = tmp_path / "recording"
+    program = [str(ROOT / "examples" / "torch_ddp.py"), "--steps", "75"]
+    done = pilotlight_cli("run", "-q", "-o", str(folder), "--", *TORCHRUN, *program)
+    assert done.returncode == 0, done.stderr
+    done = pilotlight_cli("report", str(folder), "--json")
+    told = json.loads(done.stdout)["frameworks"]["collectives"]
+    assert [row["count"] for row in told if row["operation"] == "ddp.all_reduce"] == [75, 75]
 
 
 def test_synchronous_and_asynchronous_collectives_are_told_apart(

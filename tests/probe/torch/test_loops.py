@@ -31,6 +31,8 @@ class Loop:
     marks: list[str]
     counters: set[str]
     longest_phase: str
+    early_forwards: int
+    module_gaps: list[int]
     overlap_ns: int
     beyond_ns: int
 
@@ -85,6 +87,13 @@ def _loop(recording: Recording, process: int) -> Loop:
         return Counter(texts[mine & (spans["kind"] == kind)].tolist())
 
     phase = mine & (spans["kind"] == SpanKind.PHASE)
+    early = 0
+    for thread in np.unique(steps["thread"][steps["process"] == process]).tolist():
+        first_ns = steps["start_ns"][steps["thread"] == thread].min()
+        forward = phase & (texts == "forward") & (spans["thread"] == thread)
+        early += int(np.count_nonzero(spans["start_ns"][forward] < first_ns))
+    named = np.sort(spans["start_ns"][mine & (texts == "Sequential")])
+    begun = np.sort(steps["start_ns"][steps["process"] == process])
     start = np.sort(spans["start_ns"][phase])
     end = np.sort(spans["start_ns"][phase] + spans["duration_ns"][phase])
     of_steps = steps["process"] == process
@@ -101,6 +110,8 @@ def _loop(recording: Recording, process: int) -> Loop:
             if owner == process
         ],
         counters=set(np.array(_texts(recording, "counters"))[counters].tolist()),
+        early_forwards=early,
+        module_gaps=np.diff(np.searchsorted(begun, named, "right")).tolist(),
         longest_phase=max(lengths, key=lambda name: int(lengths[name]), default=""),
         overlap_ns=int(np.maximum(end[:-1] - start[1:], 0).sum()) if start.size else 0,
         beyond_ns=int(np.count_nonzero(spans["flags"][phase])),
@@ -122,6 +133,8 @@ def _loop(recording: Recording, process: int) -> Loop:
         ("one_optimizer_a_parameter", 10),
         ("scaled", 10),
         ("closure", 10),
+        ("evaluated_before_closures", 5),
+        ("compiled_function", 6),
         ("raising", 10),
         ("checkpointed_activations", 5),
         ("scheduled", 5),
@@ -142,6 +155,22 @@ def test_threads_that_train_have_steps_of_their_own(loops: Callable[[str], Loop]
     assert len(loop.steps) == len(set(loop.steps)) == 4 * 12
     # Also while another thread is in a backward.
     assert loop.phases["forward"] == 4 * 12
+    late = loops("trainings_in_one_thread_after_another")
+    assert (len(late.steps), late.phases["forward"], late.early_forwards) == (18, 18, 0)
+
+
+def test_the_first_step_begins_after_an_evaluation(loops: Callable[[str], Loop]) -> None:
+    assert loops("evaluated_first").early_forwards == 40
+    # There the first forward of the training is inside the step of an optimizer.
+    assert loops("evaluated_before_closures").early_forwards == 3
+
+
+def test_a_compiled_function_is_forward_where_it_may_need_gradients(
+    loops: Callable[[str], Loop],
+) -> None:
+    loop = loops("compiled_function")
+    assert loop.phases == {"forward": 6, "backward": 6, "optimizer": 6}
+    assert loop.early_forwards == 0
 
 
 def test_threads_that_infer_have_steps_of_their_own(loops: Callable[[str], Loop]) -> None:
@@ -177,7 +206,8 @@ def test_a_module_that_is_called_more_often_takes_over_with_all_its_calls(
 
 def test_every_loop_is_split_into_phases_that_do_not_overlap(loops: Callable[[str], Loop]) -> None:
     for name in ("plain", "closure", "adversarial", "one_optimizer_a_parameter", "raising"):
-        assert (loops(name).overlap_ns, loops(name).beyond_ns) == (0, 0), name
+        # Two that meet in one tick may be converted by two readings of the clocks.
+        assert loops(name).overlap_ns < 1000 and loops(name).beyond_ns == 0, name
 
 
 def test_a_plain_step_has_forward_backward_and_optimizer(loops: Callable[[str], Loop]) -> None:
@@ -209,6 +239,8 @@ def test_modules_of_fast_steps_are_told_in_some_of_them_and_phases_in_all(
     assert loop.steps == list(range(400)) and loop.phases["forward"] == 400
     assert 64 <= loop.modules["Sequential"] < 400
     assert loop.modules["Sequential.40"] == loop.modules["Sequential"]
+    # Which of them is drawn: what a program does in every n-th is told as often as it happens.
+    assert any(gap & (gap - 1) for gap in loop.module_gaps)
 
 
 def test_the_backward_of_modules_is_told_in_some_steps(loops: Callable[[str], Loop]) -> None:

@@ -2,16 +2,20 @@
 
 A compiler reads the program's functions and must find the framework's own: while it works our
 patches are taken out.
+
+A compiled function that is called outside any phase, with gradients on, is forward: no module may
+be left of it. The compiler calls hooks of its own around each call; one of ours is put to them.
 """
 
 from __future__ import annotations
 
 from pilotlight import _probe
 from pilotlight.probe.imports import watch
-from pilotlight.probe.phases import COMPILE
+from pilotlight.probe.phases import COMPILE, FORWARD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from pilotlight.probe.adapter import Adapter
@@ -37,6 +41,8 @@ def install(adapter: Adapter, torch: Any) -> None:
             lambda call: _probe.around_call(call, adapter.fault, compiler.begin, compiler.end),
         ):
             adapter.turn_off("this version's compiler would stumble over our patches")
+            return
+        _install_functions(adapter, torch, dynamo)
 
     def imported_or_off(dynamo: Any) -> None:
         try:
@@ -47,6 +53,39 @@ def install(adapter: Adapter, torch: Any) -> None:
     watch.when_imported("torch._dynamo", imported_or_off)
 
 
+def _install_functions(adapter: Adapter, torch: Any, dynamo: Any) -> None:
+    is_grad_enabled = torch.is_grad_enabled
+    enter_compiled, leave_phase = _probe.enter_compiled, _probe.leave_phase
+
+    def leave() -> None:
+        leave_phase(FORWARD)
+
+    def nothing() -> None:
+        """Nothing was entered."""
+
+    def enter() -> Callable[[], None]:
+        if adapter.is_off or not is_grad_enabled() or not enter_compiled():
+            return nothing
+        return leave
+
+    def before(context: Any, function: Any = None, *_: Any, **__: Any) -> None:
+        hooks = getattr(context, "enter_exit_hooks", None)
+        is_update = isinstance(getattr(function, "__self__", None), torch.optim.Optimizer)
+        if isinstance(hooks, list) and enter not in hooks and not is_update:
+            hooks.append(enter)
+
+    def after(_: Any, __: Any) -> None:
+        """The hook before answers None, so that this is not called."""
+
+    context = getattr(dynamo.eval_frame, "_TorchDynamoContext", None)
+    if context is not None:
+        adapter.replace(
+            context,
+            "__call__",
+            lambda call: _probe.around_call(call, adapter.fault, before, after),
+        )
+
+
 class Compiler:
     def __init__(self, adapter: Adapter, utils: Any) -> None:
         self._adapter = adapter
@@ -54,10 +93,12 @@ class Compiler:
         self._breaks: dict[str, int] = {}
 
     def begin(self, code: Any, *_: Any, **__: Any) -> tuple[str, int, Any]:
-        self._adapter.take_out()
         place = f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
         metrics = self._utils.get_compilation_metrics()
-        return f"{code.co_name} ({place})", _probe.ticks(), metrics[-1] if metrics else None
+        token = (f"{code.co_name} ({place})", _probe.ticks(), metrics[-1] if metrics else None)
+        # Last: if anything above fails, nobody would put the patches back.
+        self._adapter.take_out()
+        return token
 
     def end(self, token: tuple[str, int, Any], _: Any) -> None:
         name, start, before = token

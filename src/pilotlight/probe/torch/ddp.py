@@ -8,16 +8,19 @@ To be called back costs some 30 µs, more where the cache has forgotten us, so i
 times in a second of the process's CPU time: of backwards that follow each other faster every
 second, fourth, eighth ... is told. They are counted in C++, by `prepare_for_backward` of the C++
 reducer, which DDP calls after each forward whose gradients it will reduce. The sequence counts them
-all, so those that two ranks tell still match.
+all, so those that two ranks tell still match. How many there were is told once a second and at the
+end, as the counter `ddp.reductions GROUP`: those after the last that was told are known by it.
 """
 
 from __future__ import annotations
 
+import atexit
 import time
 import weakref
 from _thread import get_ident
 
 from pilotlight import _probe
+from pilotlight.probe.adapters import each_second
 from pilotlight.probe.phases import COMMUNICATION
 from pilotlight.probe.torch.collectives import WAIT_KNOWN, group_name
 from pilotlight.probe.torch.node import first_node
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from pilotlight.probe.adapter import Adapter
 
+COUNTER = "ddp.reductions"
 ALL_TOLD = 32
 MOST_NAMED = 64
 LEAST_APART_NS = 100_000_000
@@ -43,6 +47,7 @@ class Pace:
     """Which of a reducer's backwards are told."""
 
     def __init__(self) -> None:
+        self.group = ""
         self._told = 0
         self._told_ns = time.process_time_ns()
 
@@ -167,6 +172,7 @@ def install(adapter: Adapter, torch: Any) -> None:
         if reduction is None:
             name = groups.name(module)
             reduction = reductions[module] = Reduction(adapter, engine, module, name)
+            _pace(module.reducer).group = name
         reduction.sequence = sequence
         node.register_prehook(reduction.on_backward)
         reduction.statistics(module)
@@ -181,6 +187,10 @@ def install(adapter: Adapter, torch: Any) -> None:
             "prepare_for_backward",
             lambda call: _probe.counted_call(call, adapter.fault, due),
         )
+        each_second(adapter, _tell_counts)
+        at_end = adapter.guarded(_tell_counts)
+        atexit.register(at_end)
+        adapter.when_removed(lambda: atexit.unregister(at_end))
 
 
 def _pace(reducer: Any) -> Pace:
@@ -188,8 +198,20 @@ def _pace(reducer: Any) -> Pace:
     if key not in _paces:
 
         def forget(_: Any) -> None:
+            _tell_count(key)
             _paces.pop(key, None)
             _probe.forget_counted(key)
 
         _paces[key] = weakref.ref(reducer, forget), Pace()
     return _paces[key][1]
+
+
+def _tell_counts() -> None:
+    for key in tuple(_paces):
+        _tell_count(key)
+
+
+def _tell_count(key: int) -> None:
+    group = _paces[key][1].group if key in _paces else ""
+    if group:
+        _probe.counter(f"{COUNTER} {group}", _probe.counted(key))
