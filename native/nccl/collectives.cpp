@@ -44,11 +44,12 @@ void update_mask(Context* context) noexcept {
   }
 }
 
-void tell_losses() noexcept {
+// Of a flood not each by itself; all that were, now and then and at the end of a communicator.
+void tell_losses(bool is_each) noexcept {
   static std::atomic<uint64_t> told{0};
   uint64_t count = events.lost() + contexts_lost.load(std::memory_order_relaxed);
   uint64_t before = told.load(std::memory_order_relaxed);
-  if (count <= before + before / 8) return;
+  if (count <= before + (is_each ? before / 8 : 0)) return;
   if (told.compare_exchange_strong(before, count, std::memory_order_relaxed)) {
     probe->counter("nccl/lost", 9, static_cast<double>(count));
   }
@@ -139,7 +140,9 @@ void give_up(const Context* context) noexcept {
 void give_up_now_and_then() noexcept {
   static std::atomic<int64_t> due_ns{0};
   int64_t now = now_ns(), due = due_ns.load(std::memory_order_relaxed);
-  if (now >= due && due_ns.compare_exchange_strong(due, now + kSecond)) give_up(nullptr);
+  if (now < due || !due_ns.compare_exchange_strong(due, now + kSecond)) return;
+  tell_losses(false);
+  give_up(nullptr);
 }
 
 // When the GPU's clock showed that time, in ticks: the smallest difference ever seen between the
@@ -293,13 +296,14 @@ Context* open_context(int version, int* mask, const char* name, uint64_t hash, i
     return &context;
   }
   contexts_lost.fetch_add(1, std::memory_order_relaxed);
-  tell_losses();
+  tell_losses(true);
   return nullptr;
 }
 
 void close_context(void* context) noexcept {
   if (context == nullptr || probe == nullptr) return;
   auto* closed = static_cast<Context*>(context);
+  tell_losses(false);  // before what is given up takes the room in the ring
   give_up(closed);
   closed->mask = nullptr;
   closed->is_used.store(false);
@@ -319,7 +323,7 @@ void* start(void* given, const Described& described) noexcept {
   if (!probe->collecting->load(std::memory_order_relaxed)) return nullptr;
   Event* event = events.take(described.type, context);
   if (event == nullptr) {
-    tell_losses();
+    tell_losses(true);
     return nullptr;
   }
   event->start_ticks = ticks_now();

@@ -49,6 +49,13 @@ def test_a_blocked_driver_and_an_xid_are_said_and_a_missing_device_is_no_news() 
     assert "3 s ago: gpu1 xid 79: gone" in text and "amd" not in text
 
 
+def test_a_gpu_that_does_not_answer_is_said_as_long_as_it_does_not() -> None:
+    missing = {"gpu1 gpu": "gpu is lost", "gpu0 gpm gpu0": "not supported"}
+    nvml = {"name": "nvml", "state": "working", "detail": "", "missing": missing}
+    text = shown(sources=[nvml], values={"gpu0": GPU})
+    assert "gpu1 does not answer: gpu is lost" in text and "not supported" not in text
+
+
 def test_nothing_is_shown_where_nothing_is_known() -> None:
     assert shown().strip() == ""
 

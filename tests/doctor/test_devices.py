@@ -46,8 +46,8 @@ def test_what_a_permission_would_add_is_named() -> None:
 
 
 def test_a_lost_gpu_has_a_command() -> None:
-    check = check_source("nvml", lambda: Plain({"gpu0 gpu": "gpu is lost"}))
-    assert "nvidia-smi --gpu-reset" in check.fix
+    check = check_source("nvml", lambda: Plain({"gpu3 gpu": "gpu is lost"}))
+    assert "nvidia-smi --gpu-reset -i 3," in check.fix
 
 
 def test_a_driver_that_does_not_answer_does_not_hold_up_the_doctor(

@@ -45,7 +45,10 @@ def test_kernels_say_what_is_missing_and_what_adds_it(
             "CUDA 12.8",
             "nvidia-cuda-cupti-cu12==12.8.*",
         ),
-        (replace(_WORKS, subscribed=43), "MIG", "docs/gpu.md"),
+        (replace(_WORKS, subscribed=43), "MIG", "nvidia-smi -i GPU -mig 0"),
+        (replace(_WORKS, subscribed=35), "Restrict", "NVreg_RestrictProfilingToAdminUsers=0"),
+        (replace(_WORKS, subscribed=47), "MPS", "echo quit | nvidia-cuda-mps-control"),
+        (replace(_WORKS, subscribed=4711), "error 4711", "docs/gpu.md"),
     ],
 )
 def test_kernels_say_what_cuda_and_cupti_answer(answer: Answer | None, said: str, fix: str) -> None:

@@ -144,6 +144,15 @@ def test_strange_calls_hurt_nobody_and_losses_are_counted(
     assert lost and float(str(lost[-1])) >= 300 - 256
 
 
+def test_of_a_flood_every_collective_that_found_no_room_is_counted(
+    world: Path, driver: str
+) -> None:
+    """None ends before the communicator does, and 8,192 are kept in mind."""
+    recording, _ = record(world, [driver, LIBRARY, "6", "many"], CHEAP)
+    lost = [row["value"] for row in rows(recording, "counters") if row["name"] == "nccl/lost"]
+    assert float(str(lost[-1])) == 100_000 - 8_192
+
+
 def test_without_an_agent_nccl_notices_nothing(world: Path, driver: str) -> None:
     environment = {**os.environ, "PILOTLIGHT_RUNTIME_DIR": str(world / "nowhere")}
     ended = subprocess.run(

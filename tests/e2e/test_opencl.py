@@ -120,6 +120,12 @@ assert a[0] == 32
     recording, _ = record(world, [sys.executable, "-W", "ignore", "-c", code], {})
     kernels = [row for row in rows(recording, "activities") if row["name"] == "twice"]
     assert len(kernels) == 5 and {row["kind"] for row in kernels} == {KERNEL}
+    shown = subprocess.run(
+        [sys.executable, "-m", "pilotlight", "report", str(recording.path)],
+        capture_output=True,
+        text=True,
+    )
+    assert "Work on the device" in shown.stdout and "twice" in shown.stdout
     copies = [row for row in rows(recording, "activities") if row["kind"] == COPY]
     assert [row["bytes"] for row in copies] == [4000]
     table = recording.detail("activities")

@@ -51,6 +51,113 @@ def test_records_lost_by_the_buffer_are_not_counted_twice(place: str) -> None:
     assert weights(windows, some, none, lost).values.sum() == pytest.approx(launched, rel=0.02)
 
 
+def unheard_job(late_mark_ns: int = 0) -> tuple[GpuWindows, Columns]:
+    """A launch every 10 µs, of which none are heard after the first second. 100 ms are recorded at
+    once, then 1 % of 10 s, then a fifth of 10 s."""
+    on = np.concatenate([[100], np.full(10, 10), np.full(10, 200)]) * _MS
+    begins = np.arange(21) * 1000 * _MS
+    marks = np.column_stack([begins + np.minimum(late_mark_ns, on // 2), begins + on]).ravel()
+    values = np.tile([1, -1], 21)
+    values[1] = 0
+    windows = GpuWindows(0, marks, values, 21_000 * _MS)
+    numbers = np.arange(2_100_000)
+    seen = (numbers * 10_000) % (1000 * _MS) < on[numbers // 100_000]
+    rows = {
+        "kind": np.ones(int(seen.sum()), np.uint8),
+        "detail": np.zeros(int(seen.sum()), np.uint64),
+        "correlation": (numbers[seen] + 1).astype(np.uint64),
+        "start_ns": numbers[seen] * 10_000,
+    }
+    return windows, Columns(int(seen.sum()), rows, {})
+
+
+@pytest.mark.parametrize("late_mark_ns", [0, 4 * _MS])
+def test_early_work_counts_as_much_as_later_work_where_launches_are_not_heard(
+    late_mark_ns: int,
+) -> None:
+    windows, activities = unheard_job(late_mark_ns)
+    none = activities.where(np.zeros(activities.rows, bool))
+    of_each = weights(windows, activities, none).values
+    assert of_each.sum() == pytest.approx(2_100_000, rel=0.001)
+    start_ns = activities["start_ns"]
+    is_early = (start_ns >= 1000 * _MS) & (start_ns < 11_000 * _MS)
+    # Half of the gaps beside them is their neighbours'.
+    assert of_each[is_early].sum() == pytest.approx(1_000_000, rel=0.1)
+    assert of_each[start_ns < 100 * _MS] == pytest.approx(1)
+
+
+def test_early_work_counts_as_much_where_nothing_but_the_time_is_known() -> None:
+    windows, activities = unheard_job()
+    unnumbered = {**activities.arrays, "correlation": np.zeros(activities.rows, np.uint64)}
+    activities = Columns(activities.rows, unnumbered, {})
+    none = activities.where(np.zeros(activities.rows, bool))
+    of_each = weights(windows, activities, none).values
+    assert of_each.sum() == pytest.approx(2_100_000, rel=0.001)
+    is_early = activities["start_ns"] < 11_000 * _MS
+    assert of_each[is_early].sum() == pytest.approx(1_100_000, rel=0.1)
+
+
+def test_work_of_slow_times_is_not_taken_for_more_because_calls_are_many_beside_it() -> None:
+    """By turns 3 s with a call every 10 µs and 3 s with one every 100 µs; 5 % are recorded."""
+    marks = np.column_stack([np.arange(60) * 1000 + 400, np.arange(60) * 1000 + 450]).ravel() * _MS
+    windows = GpuWindows(0, np.append(0, marks), np.append(-1, np.tile([1, -1], 60)), 60_000 * _MS)
+    times = np.arange(6_000_000) * 10_000
+    is_slow = times // (3000 * _MS) % 2 == 1
+    called = ~is_slow | (np.arange(times.size) % 10 == 0)
+    times, is_slow = times[called], is_slow[called]
+    seen = windows.has_records(times)
+    rows = {
+        "kind": np.ones(int(seen.sum()), np.uint8),
+        "detail": np.zeros(int(seen.sum()), np.uint64),
+        "correlation": (np.flatnonzero(seen) + 1).astype(np.uint64),
+        "start_ns": times[seen],
+    }
+    activities = Columns(int(seen.sum()), rows, {})
+    of_each = weights(windows, activities, activities.where(np.zeros(activities.rows, bool))).values
+    assert of_each[is_slow[seen]].sum() == pytest.approx(int(is_slow.sum()), rel=0.05)
+
+
+def test_graphs_that_are_timed_between_windows_do_not_hide_where_these_are() -> None:
+    windows, activities = unheard_job()
+    graphs = np.arange(0, 2_100_000, 1_000)
+    rows = {
+        "kind": np.full(graphs.size, ActivityKind.GRAPH, np.uint8),
+        "detail": np.ones(graphs.size, np.uint64),
+        "correlation": (graphs + 1).astype(np.uint64),
+        "start_ns": graphs * 10_000,
+    }
+    both = {name: np.append(activities[name], rows[name]) for name in rows}
+    together = Columns(activities.rows + graphs.size, both, {})
+    none = together.where(np.zeros(together.rows, bool))
+    of_each = weights(windows, together, none).values
+    assert of_each[: activities.rows].sum() == pytest.approx(2_100_000, rel=0.001)
+    assert of_each[activities.rows :] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("tail", [2, 30])
+def test_a_few_records_behind_a_loss_do_not_stand_for_half_a_gap(tail: int) -> None:
+    windows, activities = unheard_job()
+    in_window = activities["start_ns"] % (1000 * _MS) // 10_000
+    # Of the last window a whole buffer of records is missing, but for the very last ones.
+    is_last = activities["start_ns"] >= 20_000 * _MS
+    kept = activities.where(~is_last | (in_window < 15_000) | (in_window >= 20_000 - tail))
+    none = kept.where(np.zeros(kept.rows, bool))
+    lost = Kept(kept.rows, activities.rows - kept.rows)
+    of_each = weights(windows, kept, none, lost).values
+    assert of_each.sum() == pytest.approx(2_100_000, rel=0.02)
+    assert of_each[-tail:].sum() < 0.05 * 100_000
+
+
+def test_a_window_without_any_record_leaves_its_time_to_its_neighbours() -> None:
+    windows, activities = unheard_job()
+    second = activities["start_ns"] // (1000 * _MS)
+    kept = activities.where(second != 15)
+    none = kept.where(np.zeros(kept.rows, bool))
+    of_each = weights(windows, kept, none).values
+    assert of_each.sum() == pytest.approx(2_100_000, rel=0.02)
+    assert of_each.max() < 150  # in a window of 1 % a record stands for a hundred
+
+
 def test_lost_records_count_where_every_launch_was_heard() -> None:
     windows, activities, launched = storm(0)
     heard_always = GpuWindows(0, windows.start_ns, np.tile([1, 0], 10), windows.end_ns)

@@ -9,8 +9,10 @@ from example import Process, write_chunk, write_example, write_head
 from pilotlight.recording.manifest import AgentFacts, Lost
 from pilotlight.recording.processes import ProcessEnd, ProcessStart, append_event
 from pilotlight.recording.recording import Recording
-from pilotlight.report.devices import DeviceValues
+from pilotlight.report.devices import DeviceEvent, DeviceValues
+from pilotlight.report.gpu_work import WorkTime
 from pilotlight.report.headline import headline
+from pilotlight.report.phases import PhaseTimes
 from pilotlight.report.report import Report, report_of
 
 MS = 1_000_000
@@ -158,6 +160,23 @@ def test_the_headline_tells_the_step_the_slow_rank_and_the_worst_outlier(tmp_pat
     assert "6 outliers, the worst 450 ms (step 9 of rank 2)" in found
 
 
+@pytest.mark.parametrize(("least", "is_told"), [(0.1, True), (0.7, False)])
+def test_the_headline_tells_for_whom_the_ranks_wait(
+    tmp_path: Path, least: float, is_told: bool
+) -> None:
+    processes = [Process(0), Process(1)]
+    for process in processes:
+        for number in range(20):
+            process.add("steps", 7, number, 2_000 + number * 40 * MS, 40 * MS)
+    phases = (
+        PhaseTimes(0, "communication", 20, 600 * MS, 0.75),
+        PhaseTimes(1, "communication", 20, 80 * MS, least),
+    )
+    found = headline(replace(report(tmp_path, *processes), phases=phases))
+    assert "75.0 % of it of rank 0 is communication" in found
+    assert (", mostly waiting for rank 1, which has 10.0 % of it" in found) == is_told
+
+
 def test_the_headline_without_steps_tells_the_busiest_function(tmp_path: Path) -> None:
     process = Process(0)
     process.add("threads", 100, process.name("MainThread"))
@@ -166,6 +185,26 @@ def test_the_headline_without_steps_tells_the_busiest_function(tmp_path: Path) -
     assert headline(report(tmp_path, process)).startswith(
         "75.0 % of the time of the main threads is spent in parse; no step was marked"
     )
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_the_headline_names_a_gpu_that_was_lost_and_did_not_come_back(
+    tmp_path: Path, is_back: bool
+) -> None:
+    found = report(tmp_path, Process(0))
+    told = [DeviceEvent(5_000_000_000, "gpu1", "lost", 0, "")]
+    told += [DeviceEvent(6_000_000_000, "gpu1", "back", 0, "")] if is_back else []
+    found = replace(found, devices=replace(found.devices, events=tuple(told)))
+    assert ("gpu1 did not answer any more after 5.00 s." in headline(found)) == (not is_back)
+
+
+def test_the_headline_of_a_program_without_python_tells_the_work_of_its_gpus(
+    tmp_path: Path,
+) -> None:
+    found = report(tmp_path, Process(0))
+    gemm = WorkTime("gemm", "kernel", 9, 9, 900, 900, 900, 0.75, 100, "")
+    found = replace(found, gpu=replace(found.gpu, work=(gemm,)))
+    assert headline(found).startswith("75.0 % of the work of the devices is gemm; no Python code")
 
 
 def test_the_headline_of_nothing_says_what_to_do(tmp_path: Path) -> None:

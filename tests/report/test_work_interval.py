@@ -85,6 +85,25 @@ def test_work_with_a_rhythm_is_cut_by_the_edges_of_windows_however_much_is_seen(
     assert inside / 200 >= 0.9
 
 
+@pytest.mark.parametrize("cycles", [4, 5, 7])
+def test_few_windows_are_known_to_tell_little(cycles: int) -> None:
+    random, inside = np.random.default_rng(7), 0
+    for _ in range(400):
+        windows = _uneven_windows(random, cycles, 0.1)
+        starts = np.arange(int(random.integers(0, 10_000)), windows.end_ns, 10_000)
+        lengths = random.exponential(1000, starts.size).astype(np.int64)
+        seen = windows.has_records(starts)
+        total, half = _half(_columns(starts[seen], lengths[seen]), windows)
+        inside += abs(total - lengths.sum()) <= half
+    assert inside / 400 >= 0.93
+
+
+def test_the_window_of_the_start_says_nothing_of_how_much_others_differ() -> None:
+    starts = np.array([100_000, 1_100_000, 2_100_000])
+    _, half = _half(_columns(starts, np.array([500, 900, 700])), _windows(3))
+    assert math.isnan(half)
+
+
 def test_what_changes_slowly_is_known_well() -> None:
     random = np.random.default_rng(7)
     windows = _uneven_windows(random, 40, 0.25)

@@ -12,6 +12,7 @@ _GB = float(1 << 30)
 _MB = 1e6
 _RECENT_NS = 3600 * 1_000_000_000
 _EVENTS = 5
+_WHOLE = " gpu"  # of what is missing: all of that device
 _REASONS = {
     0x4: "power",
     0x8: "hardware",
@@ -151,12 +152,20 @@ def host_line(by_device: dict[str, Values]) -> list[str]:
 
 
 def source_lines(devices: dict[str, Any]) -> list[str]:
-    """Sources that were there and do not answer now. One that this node lacks is no news."""
-    return [
+    """Sources and GPUs that were there and do not answer now. A source that this node lacks is no
+    news."""
+    silent = [
         f"{source['name']} {source['state']}: {source['detail']}"
         for source in devices["sources"]
         if source["state"] in ("failing", "blocked")
     ]
+    lost = [
+        f"{what.removesuffix(_WHOLE)} does not answer: {why}"
+        for source in devices["sources"]
+        for what, why in source.get("missing", {}).items()
+        if what.endswith(_WHOLE)
+    ]
+    return silent + lost
 
 
 def event_lines(devices: dict[str, Any]) -> list[str]:

@@ -16,6 +16,17 @@ _WAIT_S = 60.0
 NO_DEVICE = 100
 _TAKEN = 39
 _DRIVER_TOO_OLD = (15, 999)
+# What CUPTI does not do at all in such a place; counters of the GPU are recorded there too.
+_VGPU = "on the host: give the vGPU the parameter enable_profiling=1"
+_ELSEWHERE = {
+    33: _VGPU,
+    40: _VGPU,
+    41: "run the job on a machine without confidential computing",
+    43: "run the job on a GPU that is not partitioned; as root: nvidia-smi -i GPU -mig 0",
+    45: "run the job on Linux itself",
+    47: "end MPS (echo quit | nvidia-cuda-mps-control), or run the job without it",
+}
+_ASK = "see docs/gpu.md"
 # Of cuInit: what it means, and what to do about it.
 _INIT = {
     NO_DEVICE: (
@@ -107,5 +118,6 @@ def refusal(answer: Answer, environment: Mapping[str, str]) -> tuple[str, str] |
             f"in the job's Python: pip install '{package}=={answer.cuda}.*'; or a newer driver",
         )
     if answer.subscribed:
-        return (f"{answer.cupti} refuses: {reason_of(answer.subscribed)}", "see docs/gpu.md")
+        why, _, fix = reason_of(answer.subscribed).partition(" -> ")
+        return (f"{answer.cupti} refuses: {why}", fix or _ELSEWHERE.get(answer.subscribed, _ASK))
     return None

@@ -86,7 +86,9 @@ def _fix(missing: dict[str, str]) -> str:
     if any("permission" in why for why in missing.values()):
         return "run the agent as root, or give its user the files /dev/nvidia*"
     if any("lost" in why or "reset" in why for why in missing.values()):
-        return "as root: nvidia-smi --gpu-reset -i GPU, or reboot the node"
+        gone = [what.split()[0].removeprefix("gpu") for what in missing if what.endswith(" gpu")]
+        which = ",".join(gone) or "GPU"
+        return f"as root: nvidia-smi --gpu-reset -i {which}, or reboot the node"
     return "see docs/counters.md"
 
 

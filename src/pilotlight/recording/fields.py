@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +14,7 @@ from pilotlight.recording.source import open_source
 T = TypeVar("T")
 
 JSON_LIMIT_BYTES = 16 << 20
+_SURROGATE = re.compile(rb"(?i)\\ud[89a-f]")
 
 
 def read_object(path: Path) -> dict[str, object]:
@@ -24,9 +26,23 @@ def read_object(path: Path) -> dict[str, object]:
     return parse_object(data, str(path))
 
 
+def parse_json(data: bytes) -> object:
+    """ValueError or RecursionError: it is none. Texts are Unicode that can be written again: the
+    arguments of a command may be any bytes, which Python holds as lone surrogates."""
+    content: object = json.loads(data.decode())
+    if _SURROGATE.search(data):
+        content = json.loads(to_json(content))
+    return content
+
+
+def to_json(content: object) -> bytes:
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return text.encode(errors="replace")
+
+
 def parse_object(data: bytes, place: str) -> dict[str, object]:
     try:
-        content = json.loads(data)
+        content = parse_json(data)
     except (ValueError, RecursionError):
         raise FormatError(f"{place}: not JSON") from None
     if not isinstance(content, dict):

@@ -10,6 +10,8 @@ from types import MappingProxyType
 FORMAT = "pilotlight-recording"
 VERSION = (1, 1)
 WINDOW_NS = 10_000_000_000
+# Names of events of a device: it does not answer any more; it does again.
+LOST, BACK = "lost", "back"
 
 UTF8 = "utf8"
 WIDTH_BYTES: Mapping[str, int] = MappingProxyType(

@@ -23,9 +23,9 @@ _UNITS = 36
 
 def print_gpu_work(gpu: GpuWork, label: Callable[[int], str], console: Console) -> None:
     _print_providers(gpu, label, console)
-    if not gpu.processes:
-        return
     _print_work(gpu, console)
+    if not gpu.processes:  # such as a program that uses OpenCL alone
+        return
     print_stalls(gpu.stalls, console)
     print_hardware(gpu.hardware, label, console)
     print_kernels(gpu.kernels, console)
@@ -66,7 +66,7 @@ def _print_providers(gpu: GpuWork, label: Callable[[int], str], console: Console
 def _print_work(gpu: GpuWork, console: Console) -> None:
     if not gpu.work:
         return
-    title = "Work on the GPU"
+    title = "Work on the GPU" if gpu.processes else "Work on the device"
     if any(one.coverage_ratio < 0.999 for one in gpu.processes):
         title += " (totals stand for the time between the windows too)"
     table = titled(

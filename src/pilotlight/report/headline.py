@@ -6,7 +6,9 @@ import signal
 from collections.abc import Sequence
 
 from pilotlight.recording.recording import MAIN_THREAD
+from pilotlight.recording.schema import BACK, LOST
 from pilotlight.report import units
+from pilotlight.report.phases import PhaseTimes
 from pilotlight.report.report import ProcessFacts, Report
 from pilotlight.report.steps import Outlier, ProcessSteps
 
@@ -23,7 +25,7 @@ WAITS = {
 def headline(report: Report) -> str:
     """Why is it slow? Steps if there are any, else where the time went."""
     told = _steps(report) if report.steps else _without_steps(report)
-    return " ".join([told, *_lack_of_cpu(report), *_ends(report)])
+    return " ".join([told, *_lost_gpus(report), *_lack_of_cpu(report), *_ends(report)])
 
 
 def _steps(report: Report) -> str:
@@ -52,7 +54,19 @@ def _waits(report: Report) -> str:
     if worst is None or worst.ratio < WAIT_RATIO:
         return ""
     who = f" of {report.label(worst.process)}" if len(report.steps) > 1 else ""
-    return f"; {units.share(worst.ratio)} of it{who} is {WAITS[worst.phase]}"
+    return f"; {units.share(worst.ratio)} of it{who} is {WAITS[worst.phase]}{_late(report, worst)}"
+
+
+def _late(report: Report, worst: PhaseTimes) -> str:
+    """Who communicates least is waited for: one rank, where that is much less than the others."""
+    found = [times for times in report.phases if times.phase == worst.phase]
+    if worst.phase != "communication" or len(found) < 2 or len(found) < len(report.steps):
+        return ""
+    least, second = sorted(found, key=lambda times: times.ratio)[:2]
+    if second.ratio < 2 * least.ratio or second.ratio - least.ratio < WAIT_RATIO:
+        return ""
+    late = report.label(least.process)
+    return f", mostly waiting for {late}, which has {units.share(least.ratio)} of it"
 
 
 def _outlier(report: Report, steps: ProcessSteps, outlier: Outlier) -> str:
@@ -69,6 +83,12 @@ def _without_steps(report: Report) -> str:
             "No process was recorded: no Python with pilotlight installed ran, or its probe could "
             "not start; `pilotlight doctor` says which."
         )
+    if not report.functions and report.gpu.work:
+        most_work = report.gpu.work[0]
+        return (
+            f"{units.share(most_work.ratio)} of the work of the devices is "
+            f"{units.printable(most_work.name)}; no Python code was sampled and no step was marked."
+        )
     if not report.functions:
         return (
             f"Nothing was sampled in {units.duration(report.duration_ns)} and no step was marked: "
@@ -84,6 +104,17 @@ def _without_steps(report: Report) -> str:
         f"{units.share(most.self_ns / whole_ns if whole_ns else 0)} of the time of {who} is spent "
         f"in {name}; no step was marked (call `pilotlight.step()` once a step)."
     )
+
+
+def _lost_gpus(report: Report) -> list[str]:
+    """The last that is known of each: one that answers again is not lost."""
+    last = {one.device: one for one in report.devices.events if one.name in (LOST, BACK)}
+    return [
+        f"{units.printable(one.device)} did not answer any more "
+        f"after {units.duration(one.since_start_ns)}."
+        for one in last.values()
+        if one.name == LOST
+    ]
 
 
 def _lack_of_cpu(report: Report) -> list[str]:

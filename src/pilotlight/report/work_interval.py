@@ -12,14 +12,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
+from pilotlight.recording.gpu_cells import Cells
 from pilotlight.recording.gpu_weights import Weights, timed_as
 from pilotlight.recording.gpu_windows import GpuWindows, Timed
 
 # Fewer windows say nothing of how much they differ.
 LEAST_WINDOWS = 3
-# Student's t at 97.5 %, by degrees of freedom from 2 on; from the last on the normal one.
+# Student's t at 97.5 %, by degrees of freedom from 1 on, and that of the normal distribution.
 _T = (
-    *(4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160),
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160),
     *(2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060),
     *(2.056, 2.052, 2.048, 2.045, 2.042),
 )
@@ -50,8 +51,7 @@ def half_widths(
     estimated = variance > 0
     unknown = fewest < LEAST_WINDOWS
     half: Array = np.zeros(groups)
-    # Differences of neighbours tell two thirds as much as as many that were free.
-    half[estimated] = np.sqrt(variance[estimated]) * _quantiles((fewest[estimated] - 1) * 2 // 3)
+    half[estimated] = np.sqrt(variance[estimated]) * _quantiles(fewest[estimated])
     half[unknown] = np.nan
     return half
 
@@ -67,11 +67,16 @@ def _add(
     position: Array,
 ) -> None:
     """What these rows, all weighted in one way, add to the variance of their groups."""
+    shown, cells = windows.timed(sort), Cells.of(windows, sort)
+    if cells.from_start:  # that window stands for itself, and says nothing of the others
+        shown &= windows.start_ns >= cells.ends_ns[0]
+        groups = np.unique(position[rows])
+        fewest[groups] = np.minimum(fewest[groups], int(shown.sum()))
+        rows = rows[cells.place(activities["start_ns"][rows]) > 0]
     values = weight.values[rows]
-    factor = float(values.mean())
+    factor = float(values.mean()) if rows.size else 1.0
     if factor <= 1.0 + 1e-9:
         return
-    shown = windows.timed(sort)
     count = int(shown.sum())
     groups = np.unique(position[rows])
     fewest[groups] = np.minimum(fewest[groups], count)
@@ -82,7 +87,11 @@ def _add(
     if weight.is_counted[rows[0]]:
         measure: Array = np.bincount(window, values, count)
     else:
-        measure = windows.lengths_ns[shown] * factor
+        # The time that each window stands for; as usual, where it shows nothing of the kind.
+        rows_in = np.bincount(window, minlength=count)
+        sums = np.bincount(window, values, count)
+        each = np.where(rows_in > 0, sums / np.maximum(rows_in, 1), factor)
+        measure = windows.lengths_ns[shown] * each
     whole = float(measure.sum())
     if whole <= 0:
         return
@@ -122,8 +131,10 @@ def _gaps(shown: Array) -> int:
     return int((shown[:-1] & ~shown[1:]).sum())
 
 
-def _quantiles(freedom: Array) -> Array:
-    table = np.array(_T)
-    inside = np.clip(freedom - 2, 0, table.size - 1)
-    result: Array = np.where(freedom - 2 < table.size, table[inside], _T_LARGE)
+def _quantiles(count: Array) -> Array:
+    """Of that many windows, whose differences from the next one tell about two thirds as much as as
+    many that were free (von Neumann)."""
+    inverse = (3.0 * count - 4) / (2.0 * (count - 1.0) ** 2)
+    known = np.append(0.0, 1 / np.arange(len(_T), 0, -1))
+    result: Array = np.interp(inverse, known, np.append(_T_LARGE, _T[::-1]))
     return result

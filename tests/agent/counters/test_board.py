@@ -10,7 +10,7 @@ from pilotlight.agent.counters import board as board_module
 from pilotlight.agent.counters.board import Board
 from pilotlight.agent.counters.rows import DeviceRows, counter_id
 from pilotlight.agent.counters.source import Counter, Event, Reading
-from pilotlight.agent.counters.worker import Stamped
+from pilotlight.agent.counters.worker import Condition, Stamped
 from pilotlight.agent.tables import lists
 
 POWER = Counter("gpu0", "power", "W")
@@ -25,10 +25,12 @@ class Told:
 
     def __init__(self) -> None:
         self.stamped: list[Stamped] = []
+        self.state = "ok"
 
     def want(self, is_wanted: bool) -> None: ...
 
-    def condition(self, now_ns: int) -> None: ...
+    def condition(self, now_ns: int) -> Condition:
+        return Condition(self.name, self.state, "a call has not returned for 6 s", "", {}, 0, 0)
 
     def stop(self) -> None: ...
 
@@ -53,6 +55,42 @@ def test_a_window_has_the_mean_and_the_extremes_of_its_values() -> None:
     told.stamped = [Stamped(t * S, read((POWER, v))) for t, v in ((1, 100), (9, 300), (11, 50))]
     assert board.look(11 * S, True, 1).windows == []
     assert board.look(13 * S, True, 1).windows == [(POWER, 0, 2, 200.0, 100.0, 300.0)]
+
+
+def test_a_source_that_falls_silent_is_an_event_of_the_recording_once_and_when_it_is_back() -> None:
+    board, told = told_board()
+    seen = []
+    for second, state in enumerate(("ok", "blocked", "blocked", "failing", "ok", "ok", "blocked")):
+        told.state = state
+        seen += [event.name for _, event in board.look(second * S, True, 1).events]
+    assert seen == ["blocked", "back", "blocked"]
+    board.look(7 * S, False, 1)
+    assert [event.name for _, event in board.look(8 * S, True, 1).events] == ["blocked"]
+
+
+def test_what_can_no_longer_be_read_is_one_event_for_each_device_and_reason() -> None:
+    board, told = told_board()
+    absent = {"gpu0 gpm": "not supported", "gpu0 nvlink": "unknown error"}
+    more = {"gpu0 power": "unknown error", "gpu0 fan": "unknown error", "gpu1 gpu": "gpu is lost"}
+    later = {"gpu0 links": "not supported"}
+    told.stamped = [
+        Stamped(S, Reading((), (), absent)),
+        Stamped(2 * S, Reading((), (), absent | more)),
+    ]
+    told.stamped += [Stamped(3 * S, Reading((), (), absent | more | later))]
+    (happened,) = board.look(3 * S, True, 1).events
+    assert happened == (2 * S, Event("gpu0", "unread", 0, "power, fan: unknown error"))
+
+
+def test_what_a_lost_gpu_said_last_is_not_shown_as_what_it_does_now() -> None:
+    board, told = told_board()
+    others = (Counter("gpu1", "power", "W"), Counter("gpu10", "power", "W"))
+    instance = Counter("gpu1/gi0", "sm_active", "%")
+    told.stamped = [Stamped(S, read(*((one, 1.0) for one in (POWER, instance, *others))))]
+    board.look(S, True, 1)
+    told.stamped = [Stamped(2 * S, Reading(((POWER, 2.0),), (Event("gpu1", "lost", 0, ""),)))]
+    board.look(2 * S, True, 1)
+    assert set(board.latest()) == {"gpu0", "gpu10"}
 
 
 def test_values_that_are_no_numbers_are_left_out_and_counted() -> None:

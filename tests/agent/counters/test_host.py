@@ -10,6 +10,7 @@ import pytest
 from pilotlight.agent.counters.cgroup import Cgroup, group_folders
 from pilotlight.agent.counters.host import Host
 from pilotlight.agent.counters.infiniband import Infiniband
+from pilotlight.agent.counters.kills import Kills
 from pilotlight.agent.counters.rates import Rates
 from pilotlight.agent.counters.source import Reading, SourceMissing
 
@@ -126,7 +127,6 @@ def test_throttling_and_memory_of_the_jobs_group_version_2(tree: Tree) -> None:
             f"{group}/cpu.stat": "usage_usec 5\nnr_throttled 1\nthrottled_usec 1000\n",
             f"{group}/memory.current": "4096\n",
             f"{group}/memory.max": "max\n",
-            f"{group}/memory.events": "low 0\noom 0\noom_kill 0\n",
         }
     )
     source = Cgroup(lambda: [42, 43], root)
@@ -135,7 +135,6 @@ def test_throttling_and_memory_of_the_jobs_group_version_2(tree: Tree) -> None:
     tree(
         {
             f"{group}/cpu.stat": "nr_throttled 3\nthrottled_usec 51000\n",
-            f"{group}/memory.events": "oom_kill 2\n",
         }
     )
     reading = source.read()
@@ -143,8 +142,30 @@ def test_throttling_and_memory_of_the_jobs_group_version_2(tree: Tree) -> None:
     assert 2 < found["cgroup jobs/a throttled"] <= 56
     assert found["cgroup jobs/a memory_used"] == 4096
     assert "cgroup jobs/a memory_limit" not in found
-    (event,) = reading.events
-    assert (event.name, event.value) == ("oom_kill", 2)
+
+
+@pytest.mark.parametrize(
+    ("groups", "file"),
+    [
+        ("0::/jobs/a\n", "sys/fs/cgroup/jobs/a/memory.events"),
+        ("4:memory:/jobs/a\n0::/\n", "sys/fs/cgroup/memory/jobs/a/memory.oom_control"),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_processes_killed_for_memory_are_told_once(tree: Tree, groups: str, file: str) -> None:
+    root = tree({"proc/42/cgroup": groups, file: "oom 1\noom_kill 3\n"})
+    kills = Kills(root)
+    for pid in (42, 42, 43):
+        kills.watch(pid)
+    assert kills.news() == []
+    tree({file: "oom_kill 5\n"})
+    # The group is still there when the last of its processes is not.
+    (root / "proc/42/cgroup").unlink()
+    (event,) = kills.news()
+    assert (event.device, event.name, event.value) == ("cgroup jobs/a", "oom_kill", 2)
+    assert kills.news() == []
+    (root / file).unlink()
+    assert kills.news() == []
 
 
 def test_version_1_has_a_folder_a_controller() -> None:

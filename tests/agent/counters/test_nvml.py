@@ -141,6 +141,13 @@ def test_what_is_not_permitted_is_not_asked_for_each_second(library: str, orders
     assert source.read().missing["gpu0 power"] == "no permission"
 
 
+def test_a_gpu_that_does_not_say_its_name_is_counted_without_one(
+    library: str, orders: Orders
+) -> None:
+    orders("devices 2", "lost 1")
+    assert Nvml(library).describe().startswith("2 x Simulated H100, driver")
+
+
 def test_a_gpu_that_falls_off_the_bus_is_an_event_and_the_other_goes_on(
     library: str, orders: Orders
 ) -> None:

@@ -16,6 +16,7 @@ from pilotlight.agent.counters.source import (
     SourceFailed,
     SourceMissing,
 )
+from pilotlight.recording.schema import BACK, LOST
 
 _LIBRARIES = ("libamd_smi.so", "/opt/rocm/lib/libamd_smi.so", "/opt/rocm/lib64/libamd_smi.so")
 _MIB = float(1 << 20)
@@ -79,10 +80,10 @@ class Amd:
     def _noticed(self, index: int, device: str, answers: bool) -> Iterator[Event]:
         if answers and index in self._lost:
             self._lost.discard(index)
-            yield Event(device, "back", 0, "the GPU answers again")
+            yield Event(device, BACK, 0, "the GPU answers again")
         elif not answers and index not in self._lost:
             self._lost.add(index)
-            yield Event(device, "lost", 0, "the GPU does not answer")
+            yield Event(device, LOST, 0, "the GPU does not answer")
 
     def _questions(self) -> list[tuple[str, Callable[[Any], Iterator[Pair]]]]:
         often: list[tuple[str, Callable[[Any], Iterator[Pair]]]] = [

@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from pilotlight.agent.counters.rows import Value, WindowRow
 from pilotlight.agent.counters.source import Counter, Event, Source
 from pilotlight.agent.counters.worker import Condition, Stamped, Worker
-from pilotlight.recording.schema import WINDOW_NS
+from pilotlight.recording.schema import BACK, LOST, WINDOW_NS
 
 _MOST_COUNTERS = 8192
 _STALE_NS = 60_000_000_000
 _MOST_EVENTS = 64
 _MOST_MISSING = 64
 _END_S = 0.2
+_SILENT = ("failing", "blocked")
+# What is missing of a device is all of it, which is an event of its own.
+_WHOLE = "gpu"
+_NEVER_THERE = ("not supported", "function not found")
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Board:
         self._latest: dict[Counter, tuple[int, float]] = {}
         self._missing: dict[str, Mapping[str, str]] = {}
         self._events: list[tuple[int, Event]] = []
+        self._silent: set[str] = set()
         self._sums: dict[tuple[Counter, int], list[float]] = {}
         self.models: dict[str, str] = {}
         self.problems: Tally[str] = Tally()
@@ -50,10 +56,13 @@ class Board:
         for worker in self._workers:
             worker.period_ns = self._period_ns * slower
             worker.want(is_wanted)
-            worker.condition(now_ns)
+            events += [(now_ns, event) for event in self._turned(worker.condition(now_ns))]
             for stamped in worker.take():
+                stopped = _stopped(self._missing.get(worker.name), stamped.reading.missing)
+                events += [(stamped.time_ns, event) for event in stopped]
                 self._missing[worker.name] = stamped.reading.missing
                 self.models.update(stamped.reading.models)
+                self._drop_lost(stamped.reading.events)
                 values += self._fresh(stamped)
                 events += [(stamped.time_ns, event) for event in stamped.reading.events]
         self._events = (self._events + events)[-_MOST_EVENTS:]
@@ -61,7 +70,13 @@ class Board:
             self._sum(counter, when, value)
         if is_wanted:
             self._forget(now_ns)
+        else:  # the next recording is told of what does not answer then
+            self._silent.clear()
         return News(values, events, self._windows(now_ns))
+
+    def happened(self, events: Sequence[tuple[int, Event]]) -> None:
+        """What no source of ours has seen, for `top`."""
+        self._events = [*self._events, *events][-_MOST_EVENTS:]
 
     def conditions(self, now_ns: int) -> list[Condition]:
         return [worker.condition(now_ns) for worker in self._workers]
@@ -117,6 +132,24 @@ class Board:
                 fresh.append((stamped.time_ns, counter, float(value)))
         return fresh
 
+    def _turned(self, condition: Condition) -> list[Event]:
+        """That a source does not answer any more, or does again."""
+        name, state = condition.name, condition.state
+        if state in _SILENT and name not in self._silent:
+            self._silent.add(name)
+            return [Event(name, state, 0, condition.detail)]
+        if state == "ok" and name in self._silent:
+            self._silent.discard(name)
+            return [Event(name, BACK, 0, "it answers again")]
+        return []
+
+    def _drop_lost(self, events: Sequence[Event]) -> None:
+        """What a device said before it was lost is no longer so, also of its instances."""
+        for lost in (event.device for event in events if event.name == LOST):
+            mine = [c for c in self._latest if c.device == lost or c.device.startswith(f"{lost}/")]
+            for counter in mine:
+                del self._latest[counter]
+
     def _forget(self, now_ns: int) -> None:
         """What was not said for a minute is no longer so."""
         old = [c for c, (when, _) in self._latest.items() if now_ns - when > _STALE_NS]
@@ -142,3 +175,16 @@ class Board:
             count, total, least, most = self._sums.pop(key)
             rows.append((key[0], key[1], int(count), total / count, least, most))
         return rows
+
+
+def _stopped(before: Mapping[str, str] | None, now: Mapping[str, str]) -> list[Event]:
+    """What was read before and is not any more, one event for each device and reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for what, why in now.items() if before is not None else ():
+        device, _, name = what.partition(" ")
+        if what not in (before or {}) and name != _WHOLE and why not in _NEVER_THERE:
+            found.setdefault((device, why), []).append(name or "all")
+    return [
+        Event(device, "unread", 0, f"{', '.join(names[:_MOST_NAMED])}: {why}")
+        for (device, why), names in found.items()
+    ]

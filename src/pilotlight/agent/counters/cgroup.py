@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pilotlight.agent.counters.rates import Rates
-from pilotlight.agent.counters.source import Counter, Event, Reading
+from pilotlight.agent.counters.source import Counter, Reading
 
 _MOST_GROUPS = 16
 _MOST_PIDS = 256
@@ -28,7 +28,6 @@ class Cgroup:
         self._place = root / "sys/fs/cgroup"
         self._rates = Rates()
         self._groups: dict[str, tuple[Path, Path]] = {}
-        self._oom_kills: dict[str, int] = {}
         self._left_out = 0
         self._reads = 0
 
@@ -38,13 +37,11 @@ class Cgroup:
         self._reads += 1
         now_ns = time.monotonic_ns()
         values: list[tuple[Counter, float]] = []
-        events: list[Event] = []
         for device, (cpu, memory) in self._groups.items():
             values += self._throttling(device, cpu, now_ns)
             values += self._memory(device, memory)
-            events += self._kills(device, memory)
         missing = {"groups": f"{self._left_out} more"} if self._left_out else {}
-        return Reading(tuple(values), tuple(events), missing)
+        return Reading(tuple(values), missing=missing)
 
     def describe(self) -> str:
         return f"{len(self._groups)} groups of recorded processes"
@@ -52,9 +49,9 @@ class Cgroup:
     def _look(self) -> None:
         found: dict[str, tuple[Path, Path]] = {}
         for pid in list(self._pids())[:_MOST_PIDS]:
-            text = _groups_of(pid, self._root)
+            text = groups_of(pid, self._root)
             if text:
-                found.setdefault(_device(text), group_folders(text, self._place))
+                found.setdefault(device_of(text), group_folders(text, self._place))
         names = list(found)
         self._left_out = max(0, len(names) - _MOST_GROUPS)
         self._groups = {name: found[name] for name in names[:_MOST_GROUPS]}
@@ -85,21 +82,11 @@ class Cgroup:
                     yield Counter(device, name, "B"), value
                     break
 
-    def _kills(self, device: str, folder: Path) -> Iterator[Event]:
-        for file in ("memory.events", "memory.oom_control"):
-            for key, count in _pairs(folder / file):
-                if key == "oom_kill":
-                    before = self._oom_kills.setdefault(device, count)
-                    self._oom_kills[device] = count
-                    if count > before:
-                        text = f"{count - before} processes killed: out of memory"
-                        yield Event(device, "oom_kill", count - before, text)
-
 
 def group_of(pid: int, root: Path = Path("/")) -> str:
     """What the group of a process is called among the devices; empty where nobody knows."""
-    text = _groups_of(pid, root)
-    return _device(text) if text else ""
+    text = groups_of(pid, root)
+    return device_of(text) if text else ""
 
 
 def group_folders(text: str, place: Path) -> tuple[Path, Path]:
@@ -115,14 +102,14 @@ def group_folders(text: str, place: Path) -> tuple[Path, Path]:
     return cpu, memory
 
 
-def _groups_of(pid: int, root: Path) -> str:
+def groups_of(pid: int, root: Path) -> str:
     try:
         return (root / f"proc/{pid}/cgroup").read_text()
     except OSError:
         return ""
 
 
-def _device(text: str) -> str:
+def device_of(text: str) -> str:
     """The end of the longest path: what tells groups apart."""
     paths = [line.split(":", 2)[-1] for line in text.splitlines()]
     longest = max(paths, key=len, default="/")

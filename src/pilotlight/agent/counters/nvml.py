@@ -81,8 +81,8 @@ class Nvml:
         return Reading(tuple(values.items()), tuple(events), missing, models)
 
     def describe(self) -> str:
-        models = sorted({device.model for device in self.devices})
-        return f"{len(self.devices)} x {', '.join(models)}, driver {self.driver}"
+        models = sorted({device.model for device in self.devices if device.model})
+        return f"{len(self.devices)} x {', '.join(models) or 'GPU'}, driver {self.driver}"
 
     def close(self) -> None:
         for device in self.devices:

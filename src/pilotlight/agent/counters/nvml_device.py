@@ -20,6 +20,7 @@ from pilotlight.agent.counters.nvml_library import (
 )
 from pilotlight.agent.counters.rates import Rates
 from pilotlight.agent.counters.source import Counter, Event
+from pilotlight.recording.schema import BACK, LOST
 
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2
 _PCIE_TX, _PCIE_RX = 0, 1
@@ -92,7 +93,7 @@ class NvmlDevice:
             return {}, self._gone(str(lost))
         events = []
         if self._lost_reads:
-            events.append(Event(self.name, "back", 0, "the GPU answers again"))
+            events.append(Event(self.name, BACK, 0, "the GPU answers again"))
             self._lost_reads = 0
             del self.missing["gpu"]
         self._read += 1
@@ -206,7 +207,7 @@ class NvmlDevice:
         self.missing["gpu"] = why
         if self._lost_reads > 1:
             return []
-        return [Event(self.name, "lost", 0, f"the GPU does not answer: {why}")]
+        return [Event(self.name, LOST, 0, f"the GPU does not answer: {why}")]
 
     def _counter(self, name: str, unit: str) -> Counter:
         return Counter(self.name, name, unit)

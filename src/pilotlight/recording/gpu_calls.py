@@ -1,0 +1,89 @@
+"""For how much a record of the GPU stands by the numbers of calls, where launches are not heard.
+
+The numbers go on where nobody listens. A busy program does more calls between the windows than in
+them, for there it is not slowed down: so they count better than the clock does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pilotlight.recording.columns import Array, Columns
+from pilotlight.recording.gpu_cells import Cells
+from pilotlight.recording.gpu_windows import GpuWindows, Timed
+
+_LEAST_WINDOWS = 4
+# A jump in the numbers of calls this much above the usual one is more than calls without a record.
+_LOST_AT_ONCE = 50
+# How many calls for one that the time tells of there may be; beyond it the numbers do not go on.
+_LEAST_OF_TIME, _MOST_OF_TIME = 0.25, 20
+
+
+def by_calls(windows: GpuWindows, activities: Columns, lost: int) -> Array | None:
+    """The weight of each record: that of its window, and all together as many as there were calls.
+    None: the numbers do not tell (that those of a real CUPTI go on is not confirmed)."""
+    numbers = activities["correlation"].astype(np.int64)
+    order = np.argsort(numbers, kind="stable")
+    order = order[numbers[order] > 0]
+    cells = Cells.of(windows, Timed.OTHERS)
+    gaps = cells.begins_ns.size - 1
+    if gaps < _LEAST_WINDOWS - 1 or order.size <= gaps:
+        return None
+    numbers, starts_ns = numbers[order], activities["start_ns"][order].astype(np.int64)
+    # The calls between windows are a jump in the numbers. Times do not tell as well which record
+    # belongs to which window: the mark of one may be written long after it began.
+    jumps = np.maximum(np.diff(numbers) - 1, 0)
+    edges = np.sort(np.argsort(jumps, kind="stable")[-gaps:])
+    first, last = np.append(0, edges + 1), np.append(edges, numbers.size - 1)
+    window = cells.place(starts_ns[last])
+    cells = cells.begun_by(window, starts_ns[first])
+    inside = numbers[last] - numbers[first] + 1 - _lost_in_windows(jumps, edges, lost)
+    of_each = cells.shares[window]
+    rest = window >= int(cells.from_start)
+    calls = _calls(cells, windows, numbers, starts_ns, first[rest], last[rest])
+    told = float((of_each * inside)[rest].sum())
+    if told <= 0 or not _LEAST_OF_TIME <= calls / told <= _MOST_OF_TIME:
+        return None
+    of_each = np.where(rest, of_each * calls / told, of_each)
+    result: Array = np.full(activities.rows, calls / max(float(inside[rest].sum()), 1.0))
+    result[order] = np.repeat(np.maximum(of_each, 1.0), last - first + 1)
+    return result
+
+
+def _calls(
+    cells: Cells, windows: GpuWindows, numbers: Array, starts_ns: Array, first: Array, last: Array
+) -> float:
+    """How many there were behind the window in which the program starts, by the runs of numbers
+    since: before the first and behind the last of them as many as beside it."""
+    if not first.size:
+        return 0.0
+    some = min(max(first.size // 4, 2), first.size - 1)  # of one alone too little may be known
+    begin_ns = cells.ends_ns[0] if cells.from_start else windows.start_ns[0]
+    rate = _rate(numbers, starts_ns, first[0], first[some])
+    before = max(rate * float(starts_ns[first[0]] - begin_ns), 0.0)
+    if cells.from_start and first[0] > 0:
+        before = float(numbers[first[0]] - numbers[first[0] - 1] - 1)
+    rate = _rate(numbers, starts_ns, last[-1 - some], last[-1])
+    behind = max(rate * float(windows.end_ns - starts_ns[last[-1]]), 0.0)
+    return before + float(numbers[last[-1]] - numbers[first[0]] + 1) + behind
+
+
+def _rate(numbers: Array, starts_ns: Array, begin: int, end: int) -> float:
+    """Calls a nanosecond from one record to another."""
+    return float(numbers[end] - numbers[begin]) / max(int(starts_ns[end] - starts_ns[begin]), 1)
+
+
+def _lost_in_windows(jumps: Array, edges: Array, lost: int) -> Array:
+    """Of the jumps within each window, those that are lost records: whole buffers of them.
+
+    What was lost at the end of a window is part of the jump to the next one.
+    """
+    within = jumps.astype(np.float64)
+    within[edges] = 0
+    usual = max(float(np.median(np.delete(jumps, edges))) if jumps.size > edges.size else 1, 1)
+    within[within <= _LOST_AT_ONCE * usual] = 0
+    if not within.any() or lost <= 0:
+        return np.zeros(edges.size + 1)
+    of_each = np.add.reduceat(np.append(within, 0), np.append(0, edges + 1))
+    result: Array = of_each * min(1.0, lost / float(of_each.sum()))
+    return result
