@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from threading import Thread
 
@@ -49,3 +52,24 @@ def test_an_agent_that_talks_without_answering_is_not_listened_to_for_ever(
     agent += [{"kind": "capture"}] * 2000
     with Client() as client, pytest.raises(AgentError, match="no answer to `status`"):
         client.ask("status")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_an_agent_of_another_user_is_not_talked_to() -> None:
+    place = runtime().client_socket
+    place.parent.mkdir(parents=True)
+    listening = (
+        "import os, socket, sys, time\n"
+        "one = socket.socket(socket.AF_UNIX)\n"
+        "one.bind(sys.argv[1]); os.setuid(65534); one.listen()\n"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", listening, place], stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"ready\n"
+        try:
+            with pytest.raises(AgentError, match="another user's"):
+                Client()
+        finally:
+            other.kill()

@@ -49,3 +49,9 @@ def test_a_process_without_a_gpu_has_no_coverage_and_nonsense_is_survived() -> N
     assert coverage_of(0, 4711, None, {}) is None
     strange = coverage_of(0, 4711, None, {"tier": 99.0})
     assert strange is not None and strange.tier == "unknown"
+
+
+@given(st.floats(), st.floats())
+def test_counters_of_any_values_are_no_fault_of_the_agent(tier: float, duty: float) -> None:
+    found = coverage_of(0, 1, None, {"tier": tier, "duty": duty, "pc_samples": duty})
+    assert found is None or found.records_ratio == found.records_ratio

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from pilotlight.errors import AgentError, NotFound
+from pilotlight.place import is_trusted
 from pilotlight.runtime import Runtime, runtime
 
 LINE_BYTES = 1 << 20
@@ -25,13 +26,20 @@ class Client:
         self._socket.settimeout(timeout_s)
         self._received = bytearray()
         self._told: deque[dict[str, Any]] = deque()
+        path = (place or runtime()).client_socket
         try:
-            self._socket.connect(str((place or runtime()).client_socket))
+            self._socket.connect(str(path))
+            is_ours = is_trusted(self._socket)
         except OSError as error:
             self._socket.close()
             if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
                 raise AgentError(NO_AGENT) from None
             raise AgentError(f"the agent does not answer: {error.strerror or error}") from None
+        if not is_ours:
+            self._socket.close()
+            raise AgentError(
+                f"{path} is another user's; set PILOTLIGHT_RUNTIME_DIR to a folder of your own"
+            )
 
     def ask(self, want: str, timeout_s: float | None = None, **fields: object) -> dict[str, Any]:
         """The answer to one request; what the agent refuses raises AgentError or NotFound.

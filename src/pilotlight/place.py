@@ -1,6 +1,11 @@
 """Where the agent's sockets are, by docs/protocol.md. Light: every probe asks at its start."""
 
 import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
 
 NODE_FOLDER = "/run/pilotlight"
 
@@ -34,6 +39,14 @@ def probe_socket() -> str:
 def errand_socket() -> str:
     """Where the same agent asks a process to do something."""
     return _socket("errand.sock")
+
+
+def is_trusted(connection: "socket.socket") -> bool:
+    """Whether this user or root listens there: anybody may make a folder where ours would be."""
+    import socket
+
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(credentials[4:8], sys.byteorder) in (os.geteuid(), 0)
 
 
 def _socket(name: str) -> str:

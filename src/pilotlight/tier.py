@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -79,7 +80,9 @@ def widest(requests: Iterable[TierRequest]) -> Tier:
 def coverage_of(
     process: int, pid: int, rank: int | None, counters: Mapping[str, float]
 ) -> Coverage | None:
-    """By the counters of its GPU provider; None if it has none."""
+    """By the counters of its GPU provider; None if it has none. A program may call its own counters
+    the same, with any values."""
+    counters = {name: value for name, value in counters.items() if math.isfinite(value)}
     if "tier" not in counters:
         return None
     tier = int(counters["tier"])

@@ -45,13 +45,14 @@ class RunningAgent:
         line = self.process.stdout.readline()
         assert line.startswith("{"), line + self.process.stdout.read()
 
-    def start_with(self, settings: Settings) -> None:
-        """An agent with settings that the command line does not offer."""
+    def start_with(self, settings: Settings, before: str = "") -> None:
+        """An agent with settings that the command line does not offer; `before` is run first."""
         code = (
             "import sys; from pathlib import Path, PosixPath\n"
             "from pilotlight.agent.serve import serve\n"
             "from pilotlight.agent.settings import Settings\n"
             "from pilotlight.runtime import runtime\n"
+            f"{before}\n"
             f"serve({settings!r}, runtime(), lambda: print('{{}}', flush=True))"
         )
         self.process = subprocess.Popen(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pilotlight.agent.cost import Meter
@@ -25,3 +27,8 @@ def test_what_a_provider_has_not_measured_yet_is_absent() -> None:
     measured = {"overhead_low": 0.001, "overhead_high": 0.004, "spent_ratio": 0.005}
     told = Meter().read({"tier": 0.0, "duty": 0.2, **measured})
     assert {name: told[name] for name in measured} == pytest.approx(measured)
+
+
+def test_ratios_that_no_collector_takes_are_not_told() -> None:
+    told = Meter().read({"tier": 1.0, "duty": 1e300, "launches_duty": math.nan})
+    assert "records_ratio" not in told and told["launches_ratio"] == 0.0

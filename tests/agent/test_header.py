@@ -10,7 +10,7 @@ import pytest
 
 from pilotlight.agent.counters.source import Counter
 from pilotlight.agent.device_shipment import DeviceShipment
-from pilotlight.agent.header import _gpu, known_facts
+from pilotlight.agent.header import _bounded, _gpu, known_facts
 from pilotlight.agent.pidfd import process_start_time
 from pilotlight.agent.process import began_ns
 from pilotlight.agent.shipment import JobShipment
@@ -100,3 +100,7 @@ def test_a_process_is_as_old_as_the_kernel_says_whenever_its_agent_came() -> Non
         child.kill()
         child.wait()
     assert began_ns(0, now_ns) == began_ns(1 << 62, now_ns) == now_ns
+
+
+def test_one_process_that_says_too_much_does_not_have_the_batch_refused() -> None:
+    assert _bounded({"group": 2**64 - 1, "x" * 300: -5}) == {"group": 1 << 62, "x" * 200: 0}

@@ -14,6 +14,7 @@ from producer import Producer
 from running import RunningAgent, until
 
 from pilotlight.agent.lock import AgentLock
+from pilotlight.agent.settings import Settings
 from pilotlight.agent.spawn import ensure_agent
 from pilotlight.client import Client
 from pilotlight.errors import AgentError
@@ -178,3 +179,35 @@ def test_what_the_agent_cost_is_counted_from_the_opening_of_each_recording(
     assert first.wall_ns >= 500_000_000 > second.wall_ns > 0
     # In a test the agent is a thread of a process that has used much more.
     assert 0 < second.cpu_ns <= first.cpu_ns < time.process_time_ns() - second.cpu_ns
+
+
+def test_a_job_whose_last_process_is_killed_for_memory_says_so(
+    place: Runtime, tmp_path: Path
+) -> None:
+    """It is over at once: nothing reads its control group another time."""
+    group = tmp_path / "sys/fs/cgroup/jobs/a"
+    group.mkdir(parents=True)
+    (group / "memory.events").write_text("oom_kill 0\n")
+    known = tmp_path / f"proc/{os.getpid()}/cgroup"
+    known.parent.mkdir(parents=True)
+    known.write_text("0::/jobs/a\n")
+    running = RunningAgent(place)
+    elsewhere = f"service.Kills = lambda: Kills(Path({str(tmp_path)!r}))"
+    never = "service.Service._read_devices = lambda self, now_ns: None"
+    imports = (
+        "from pilotlight.agent import service; from pilotlight.agent.counters.kills import Kills"
+    )
+    running.start_with(Settings(), f"{imports}\n{elsewhere}\n{never}")
+    with running.client() as client:
+        client.ask("record", job="job", folder=None, command=[])
+        producer = Producer()
+        producer.connect(place.probe_socket)
+        until(lambda: running.status()["processes"])
+        (group / "memory.events").write_text("oom_kill 1\n")
+        producer.exit()
+        producer.close()
+        client.ask("finish", job="job", exit_code=137, signal=9)
+    until(running.is_finished)
+    running.stop()
+    events = running.recording().windows("device_events")
+    assert [events.texts[name][0] for name in ("device", "name")] == ["cgroup jobs/a", "oom_kill"]

@@ -10,8 +10,9 @@ from pilotlight.ship.wire import PARTS, RECKONED, WAIT_KNOWN
 
 SECOND = 1_000_000_000
 MS = 1_000_000
-BACKWARD, REDUCTION, GROUP = 1, 2, 3
+BACKWARD, REDUCTION, GROUP, OTHER = 1, 2, 3, 4
 COMPUTE, COMMUNICATION = 3 + PARTS.index("compute_ns"), 3 + PARTS.index("communication_ns")
+WAIT = 3 + len(PARTS)
 
 
 def steps(count: int) -> Tables:
@@ -150,3 +151,18 @@ def test_one_long_wait_is_not_reckoned_for_the_steps_around_it() -> None:
     parts.add(tables)
     rows = parts.take(100 * SECOND)
     assert abs(rows[60][COMMUNICATION] - 10 * MS) < MS
+
+
+def test_a_step_that_waits_elsewhere_too_is_told_with_all_of_its_waiting() -> None:
+    """A short collective of every step is told: the reductions beside it count all the same."""
+    known = Definitions()
+    parts = StepParts(known)
+    tables = reducing([40] * 64, 8, known)
+    other = reducing([1] * 64, 1, known)["collectives"][1]
+    other["name"] = array("I", [OTHER] * 64).tobytes()
+    told = tables["collectives"][1]
+    both = {name: told[name] + other[name] for name in told}
+    parts.add({**tables, "collectives": (8 + 64, both)})
+    rows = parts.take(100 * SECOND)
+    assert all(row[-1] & WAIT_KNOWN for row in rows)
+    assert all(abs(row[WAIT] - 41 * MS) < 2 * MS for row in rows), [row[WAIT] for row in rows[:9]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import struct
@@ -14,7 +15,7 @@ import pytest
 from producer import RING_BYTES, RINGS_OFFSET, TABLE_OFFSET, Producer, answer, connect
 from running import RunningAgent, until
 
-from pilotlight.agent.settings import Settings
+from pilotlight.agent.settings import Settings, within_limits
 from pilotlight.runtime import Runtime
 
 ACCEPTED, REFUSED, PERIOD = 1, 2, 3
@@ -308,3 +309,13 @@ def test_a_packet_after_the_hello_is_a_hang_up(agent: RunningAgent) -> None:
         producer.answer()  # nothing more comes
     assert list(agent.status()["agent"]["problems"].values()) == [1]
     producer.close()
+
+
+@pytest.mark.parametrize(("hard", "jobs", "processes"), [(1024, 5, 148), (1 << 20, 64, 1024)])
+def test_few_descriptors_leave_room_for_jobs_and_their_processes(
+    monkeypatch: pytest.MonkeyPatch, hard: int, jobs: int, processes: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    found = within_limits(Settings())
+    assert (found.most_jobs, found.most_processes) == (jobs, processes)

@@ -14,9 +14,12 @@ import pytest
 from producer import Producer
 from running import RunningAgent, until
 
+from pilotlight.agent.clocks import Clocks
+from pilotlight.agent.jobs import Jobs
 from pilotlight.agent.recorder import Recorder, Taken
 from pilotlight.agent.settings import Settings
-from pilotlight.agent.tables import Tables, packed
+from pilotlight.agent.sums import merge_sums
+from pilotlight.agent.tables import Tables, packed, rows
 from pilotlight.recording.manifest import AgentFacts, ClockPair, Manifest, read_manifest
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import GapReason
@@ -295,3 +298,33 @@ def test_a_job_that_ends_on_a_full_disk_keeps_its_sums_its_end_and_no_spool(
         str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()
     ]
     assert not [path for path in held if path.startswith(str(folder))]
+
+
+def test_sums_of_times_that_make_no_sense_stop_at_the_greatest_number() -> None:
+    most = (1 << 63) - 1
+    part = {"windows": packed("windows", [(0, 0, 1, 0, 7, 1, most, 5, most)])}
+    (merged,) = merge_sums([part, part])
+    (row,) = rows("windows", merged["windows"][1])
+    assert (row["count"], row["total_ns"], row["max_ns"]) == (2, most, most)
+
+
+def test_sums_that_are_given_up_leave_the_spool_too(tmp_path: Path) -> None:
+    one = recorder(tmp_path)
+    sizes = []
+    for number in range(5):
+        commit(one, taken(number, 1), number * SECOND)
+        one.write_windows((number + 20) * SECOND, -1)
+        sizes.append((tmp_path / "windows.spool").stat().st_size)
+    assert one.windows.rows_dropped > 0 and max(sizes) == sizes[-1] == 0
+
+
+def test_detail_of_unattended_jobs_is_dropped_before_nobody_counts_it(tmp_path: Path) -> None:
+    facts = AgentFacts(pid=1, version="1")
+    jobs = Jobs(Settings(), tmp_path / "jobs.json", Clocks(ClockPair(0, 0)), facts)
+    for number in range(66):
+        job = jobs.record(f"job{number}", tmp_path / str(number), (), SECOND)
+        commit(job.recorder, taken(0, 3))
+        jobs.close(job, facts)
+    kept = [bool(list((tmp_path / str(n) / "detail").glob("*"))) for n in range(66)]
+    assert kept == [False] * 2 + [True] * 64
+    assert read_manifest(tmp_path / "0").lost.chunks_dropped == 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pilotlight.agent.shipment import JobShipment
 from pilotlight.agent.shipping import Shipping
 from pilotlight.ship.target import Target
 
@@ -26,3 +28,26 @@ def test_ticks_that_are_a_little_early_or_late_do_not_put_off_batches(
     shipping.sender.stop(0)
     shipping.requests.stop()
     assert len(sealed) == int(100 / target.batch_s)
+
+
+def test_losses_of_a_job_with_the_name_of_an_earlier_one_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipping = Shipping(Target("http://127.0.0.1:9", tmp_path), "node", 0)
+    monkeypatch.setattr(shipping, "_seal", lambda *_: None)
+    nothing: Any = None
+
+    def losses(dropped: int) -> list[object]:
+        recorder = SimpleNamespace(rows_dropped=0, windows=SimpleNamespace(rows_dropped=0))
+        job: Any = SimpleNamespace(
+            name="job", recorder=recorder, ended_dropped=dropped, processes={}
+        )
+        found = shipping._losses(job, JobShipment(job), 1)
+        shipping.job_ended(job, nothing, nothing, 0)
+        return [one["count"] for one in found]
+
+    assert losses(1000) == [1000]
+    assert losses(10) == [10]
+    assert shipping._records_dropped() == 1010
+    shipping.sender.stop(0)
+    shipping.requests.stop()

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.conftest import RunPilotlight
 
+from pilotlight.runtime import runtime
+
 PYTHON = sys.executable
 
 
@@ -33,6 +35,25 @@ def test_a_command_that_does_not_exist_is_127_with_a_shells_message(
     assert done.returncode == 127
     assert done.stderr == "pilotlight run: no-such-command-here: command not found\n"
     assert not list(world.rglob("manifest.json")), "the last recording is still that of a job"
+
+
+def test_a_job_runs_also_where_no_agent_can_be_started(
+    pilotlight_cli: RunPilotlight, world: Path
+) -> None:
+    runtime().log.mkdir(parents=True)
+    done = pilotlight_cli("run", "--", PYTHON, "-c", "print('runs')")
+    assert (done.returncode, done.stdout) == (0, "runs\n")
+    assert "not recorded: no agent could be started" in done.stderr
+
+
+def test_arguments_of_any_bytes_are_recorded_and_shown(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    program = "import sys, time; time.sleep(0.2); print(len(sys.argv[1]))"
+    done = pilotlight_cli("run", "--", PYTHON, "-c", program, "data-\udcff")
+    assert (done.returncode, done.stdout) == (0, "6\n")
+    page = pilotlight_cli("report", "--html", str(tmp_path / "page.html"))
+    assert (page.returncode, page.stderr) == (0, "") and (tmp_path / "page.html").exists()
 
 
 def test_a_file_that_cannot_be_executed_is_126(

@@ -6,7 +6,7 @@ import shutil
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -44,8 +44,7 @@ def bring(
     try:
         copy_last(folder, place, int(min(max(last_s, 1.0), _LONGEST_S) * 1e9))
     except (PilotlightError, OSError) as error:
-        why = str(error)
-        _in_background(lambda: requests.refuse(capture, why))
+        refuse(request, str(error), requests)
         return
     steps = request.get("steps")
     job, ranks = str(request.get("job", "")), request.get("ranks")
@@ -98,6 +97,12 @@ def pack(folder: Path, archive: Path) -> int:
     finally:
         plain.unlink(missing_ok=True)
     return archive.stat().st_size
+
+
+def refuse(request: Mapping[str, object], why: str, requests: Requests) -> None:
+    """Says so to a collector that may take its time."""
+    capture = str(request.get("capture", ""))[:64]
+    _in_background(lambda: requests.refuse(capture, why))
 
 
 def _in_background(work: Callable[[], object]) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from pilotlight.tier import coverage_of
 
+# Beyond it a collector takes the whole batch for broken; only a program's own counters get there.
+_MOST_RATIO = 1e6
+
 
 class Meter:
     """Hears every record in which the sampler says what it took since the one before."""
@@ -44,7 +47,7 @@ def _device(counters: Mapping[str, float]) -> dict[str, object]:
     found = coverage_of(0, 0, None, counters)
     if found is None:
         return {}
-    told: dict[str, object] = {
+    told: dict[str, str | float | None] = {
         "tier": found.tier,
         "launches_ratio": found.launches_ratio,
         "records_ratio": found.records_ratio,
@@ -52,4 +55,8 @@ def _device(counters: Mapping[str, float]) -> dict[str, object]:
         "overhead_low": found.overhead_low,
         "overhead_high": found.overhead_high,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {
+        name: value
+        for name, value in told.items()
+        if isinstance(value, str) or (value is not None and abs(value) <= _MOST_RATIO)
+    }

@@ -11,6 +11,7 @@ from pilotlight.ship.wire import PARTLY_RECKONED
 _IDENTITY = ("python", "version", "container", "role", "launcher")
 _MOST_FACTS = 100
 _LONGEST_FACT = 200
+_MOST = 1 << 62
 
 Described = dict[str, object]
 
@@ -43,7 +44,7 @@ def _gpu(one: ProcessShipment, gpus: Sequence[str], held: Mapping[int, int] | No
 def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int) -> Described:
     process, identity = one.process, one.process.identity
     rank, role = identity.get("rank"), str(identity.get("role", "main"))
-    if not isinstance(rank, int):
+    if not isinstance(rank, int) or not 0 <= rank < 1 << 31:
         rank = 0 if role == "main" and not has_ranks else -1
         role = "launcher" if role == "main" and has_ranks else role
     return {
@@ -58,16 +59,21 @@ def _place(job: str, one: ProcessShipment, has_ranks: bool, to_realtime_ns: int)
         "started_ns": process.began_ns + to_realtime_ns,
         "ended_ns": one.ended_ns + to_realtime_ns if one.ended_ns else 0,
         "how": one.how,
-        "step": one.last_step,
+        "step": max(-_MOST, min(one.last_step, _MOST)),
         "last_step_ns": one.last_step_ns + to_realtime_ns if one.last_step_ns else 0,
-        "entered": one.waits.entered,
+        "entered": _bounded(one.waits.entered),
         # By one count: that of the flight recorder where the rank was asked for it.
-        "finished": {**one.finished, **one.waits.finished},
+        "finished": _bounded({**one.finished, **one.waits.finished}),
         "operations": one.waits.operations,
         "stack": one.stack[:200],
         "read": process.read,
         "dropped": one.dropped,
     }
+
+
+def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
+    """What a process says may be anything; one of them must not have the whole batch refused."""
+    return {name[:200]: max(0, min(count, _MOST)) for name, count in counts.items()}
 
 
 def job_facts(

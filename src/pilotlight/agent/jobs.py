@@ -54,7 +54,7 @@ class Jobs:
         self._path = path
         self._clocks = clocks
         # Recordings of unattended jobs that have ended still count against the budget.
-        self._kept: deque[Recorder] = deque(maxlen=_REMEMBERED)
+        self._kept: deque[Recorder] = deque()
 
     @property
     def share_bytes(self) -> int:
@@ -131,6 +131,15 @@ class Jobs:
         )
         job.recorder.write_manifest(agent, clocks)
 
+    def _keep(self, recorder: Recorder) -> None:
+        """Detail that nobody counts any more would stay for good: the oldest job loses its own."""
+        self._kept.append(recorder)
+        if len(self._kept) > _REMEMBERED:
+            oldest = self._kept.popleft()
+            while oldest.drop_oldest():
+                pass
+            oldest.write_manifest(oldest.manifest.agent, oldest.manifest.clocks)
+
     def close(self, job: Job, agent: AgentFacts) -> None:
         """The job has ended, and all its processes are drained."""
         recorder = job.recorder
@@ -144,7 +153,7 @@ class Jobs:
         )
         self.write_manifest(job, agent)
         if finish is None:
-            self._kept.append(recorder)
+            self._keep(recorder)
         if job.runner is not None:
             os.close(job.runner)
         del self.open[job.name]

@@ -121,7 +121,10 @@ class StepParts:
             if first == last:
                 known &= ~WAIT_KNOWN
             if known and not self._has_device:
-                known |= self._reckon(parts, untold[index])
+                reckoned_ns = self._reckon(parts, untold[index])
+                known |= RECKONED if reckoned_ns else 0
+                # A step may wait in other collectives, too, and these are told of all steps.
+                wait_ns += reckoned_ns if known & WAIT_KNOWN else 0
             rows.append([step, start_ns, duration_ns, *parts, wait_ns, known])
             self._last_end_ns = max(self._last_end_ns, start_ns + duration_ns)
         self._drop_before(until_ns)
@@ -135,7 +138,7 @@ class StepParts:
         parts[_PART["compute"]] -= moved_ns
         parts[_PART["communication"]] += moved_ns
         self.is_reckoned = True
-        return RECKONED
+        return moved_ns
 
     def _sums(self, ready: list[tuple[int, int, int]]) -> tuple[array[int], int]:
         order = _WITH_DEVICE if self._has_device else _WITHOUT_DEVICE

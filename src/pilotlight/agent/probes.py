@@ -28,6 +28,7 @@ _EXEC_NS = 2_000_000_000
 _MOST_STRANGERS = 256
 _ACCEPTS_A_TURN = 64
 _GRID_NS = 5_000_000
+_MOST_KINDS = 32
 
 
 @dataclass
@@ -126,7 +127,7 @@ class Probes:
         try:
             return process.poll(now_ns, pace)
         except (ValueError, MemoryError) as error:
-            self.problems[f"pid {process.pid}: {error}"] += 1
+            _count(self.problems, f"pid {process.pid}: {error}")
             process.finish("gone", now_ns)
             return pace.poll_idle_ns
 
@@ -166,7 +167,7 @@ class Probes:
         except Refused as refusal:
             self._refuse(connection, refusal)
         except (OSError, PilotlightError) as error:
-            self.problems[f"hello: {error}"] += 1
+            _count(self.problems, f"hello: {error}")
             connection.close()
         finally:
             for descriptor in descriptors:
@@ -250,7 +251,7 @@ class Probes:
         except OSError:
             packet = b""
         if packet:
-            self.problems[f"pid {process.pid}: said more than hello"] += 1
+            _count(self.problems, f"pid {process.pid}: said more than hello")
         self._unregister(process.link)
         process.link.close()
         process.link = None
@@ -266,9 +267,7 @@ class Probes:
         process.finish("died", time.monotonic_ns(), code)
 
     def _refuse(self, connection: socket.socket, refusal: Refused) -> None:
-        self.refused[f"{refusal.reason.name.lower()}: {refusal}"] += 1
-        while len(self.refused) > 32:
-            self.refused["others"] += self.refused.pop(next(iter(self.refused)))
+        _count(self.refused, f"{refusal.reason.name.lower()}: {refusal}")
         with contextlib.suppress(OSError):
             connection.setblocking(False)
             connection.send(hello.control(Control.REFUSED, refusal.reason))
@@ -282,3 +281,10 @@ class Probes:
     def _unregister(self, fileobj: socket.socket | int) -> None:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(fileobj)
+
+
+def _count(counts: Counter[str], what: str) -> None:
+    """Kinds may be as many as processes: the oldest become others."""
+    counts[what] += 1
+    while len(counts) > _MOST_KINDS:
+        counts["others"] += counts.pop(next(kind for kind in counts if kind != "others"))

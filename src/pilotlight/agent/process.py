@@ -16,6 +16,7 @@ from pilotlight.agent.functions import Functions
 from pilotlight.agent.governor import Pace, is_urgent, poll_interval_ns
 from pilotlight.agent.hello import Control, control
 from pilotlight.agent.recorder import Taken
+from pilotlight.agent.untold import Untold
 from pilotlight.recording.processes import ProcessEnd, ProcessStart
 from pilotlight.recording.schema import MarkKind
 from pilotlight.tier import Coverage, coverage_of
@@ -56,6 +57,7 @@ class Process:
         self.how_ended: str | None = None
         self.ended_ns: int | None = None
         self.functions: Functions | None = None
+        self.untold = Untold()
         self.looks = (Rates(now_ns, {}), Rates(now_ns, {}))
         self.polled_ns = now_ns
         self.exit_code: int | None = None
@@ -141,6 +143,8 @@ class Process:
         self._has_rows = False
         if "marks" in detail and MarkKind.EXIT in detail["marks"][1]["kind"]:
             self.said_exit = True
+        live: dict[str, Any] = self.reader.live() if "collectives" in detail else {}
+        self.untold.see(detail, live.get("steps", 0))
         if self.functions is not None:
             self.functions.see(detail, now_ns)
         return Taken(self.index, self.segment, detail, windows, self.reader.positions())

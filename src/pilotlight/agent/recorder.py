@@ -119,11 +119,11 @@ class Recorder:
         """Brings the sums of the last 10 s to their chunk, if it is time."""
         if not self.windows.is_due(now_ns):
             return
-        if self.windows.bytes > most_bytes:
-            self.windows.drop_waiting()
-            return
         with self._noting("windows"):
-            self.windows.write(now_ns)
+            if self.windows.bytes > most_bytes:
+                self.windows.drop_waiting()
+            else:
+                self.windows.write(now_ns)
 
     def flush_windows(self, now_ns: int) -> None:
         """The same now, for somebody who reads the recording."""

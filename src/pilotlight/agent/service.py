@@ -15,6 +15,7 @@ from pilotlight.agent.clients import Clients
 from pilotlight.agent.clocks import Clocks, read_pair
 from pilotlight.agent.closing import end_missing, has_ended, may_go_on, summary
 from pilotlight.agent.counters.board import Board
+from pilotlight.agent.counters.kills import Kills
 from pilotlight.agent.counters.sources import all_sources
 from pilotlight.agent.faults import Faults
 from pilotlight.agent.feed import publish_taken
@@ -25,7 +26,7 @@ from pilotlight.agent.jobs import Jobs
 from pilotlight.agent.pidfd import process_start_time
 from pilotlight.agent.probes import Probes
 from pilotlight.agent.process import Identity, Process
-from pilotlight.agent.settings import Settings, most_processes
+from pilotlight.agent.settings import Settings, within_limits
 from pilotlight.agent.signals import Signals
 from pilotlight.agent.sockets import listen_for_clients, listen_for_probes
 from pilotlight.agent.tiers import tier_requests
@@ -49,7 +50,7 @@ class Service:
     """Owns everything; `run` returns when it is time to go."""
 
     def __init__(self, settings: Settings, place: Runtime) -> None:
-        self.settings = settings
+        self.settings = settings = within_limits(settings)
         self.place = place
         self.started_ns = time.monotonic_ns()
         self.governor = Governor(
@@ -64,7 +65,7 @@ class Service:
             listen_for_probes(place),
             # Grows from agent to agent within a boot, and no segment survives that.
             self.started_ns,
-            most_processes(settings),
+            settings.most_processes,
             self._open_job,
             self._joined,
         )
@@ -77,6 +78,7 @@ class Service:
         self.board = Board(
             all_sources(self._recorded_pids), settings.counters_period_ns, self.started_ns
         )
+        self.kills = Kills()
         self.shipping = _shipping(settings, self.started_ns)
         self.captures = Captures(
             self.selector, place, self.jobs, self.clients, not settings.ends_itself
@@ -188,6 +190,8 @@ class Service:
 
     def _joined(self, job: Job, process: Process) -> None:
         job.look(self._looked_ns is not None)
+        if self.settings.counters_period_ns:
+            self.kills.watch(process.pid)
         # An agent before this one may have asked for another.
         process.send(Control.TIER, job.tier)
         if job.is_paused:
@@ -232,6 +236,28 @@ class Service:
 
     def _tick(self, now_ns: int) -> None:
         self.clocks.observe(read_pair())
+        with self.faults.apart("governor"):
+            self._govern()
+        with self.faults.apart("devices"):
+            self._read_devices(now_ns)
+        self.probes.tick(now_ns)
+        with self.faults.apart("captures"):
+            self.captures.clean(now_ns)
+        with self.faults.apart("clients"):
+            self._tell_clients(now_ns)
+        facts = self.facts()
+        for job in list(self.jobs.open.values()):
+            with self.faults.apart(job.name):
+                self._tick_job(job, facts, now_ns)
+        if self.shipping is not None:
+            with self.faults.apart("shipping"):
+                self.shipping.answer_requests(self.jobs.open, self.flush)
+                self.shipping.ask_stalled(self.captures.ask, now_ns)
+                jobs = self.jobs.open.values()
+                self.shipping.tick(jobs, self.clocks.pairs[-1], self.governor, now_ns)
+        self._end_if_idle(now_ns)
+
+    def _govern(self) -> None:
         usage = own_usage()
         if self.governor.wants_release(usage):
             release_free_memory()
@@ -240,10 +266,8 @@ class Service:
         if usage.rss_bytes > self.settings.memory_ceiling_bytes // 2:
             self.probes.release_pages()
         self._apply_period()
-        self._read_devices(now_ns)
-        self.probes.tick(now_ns)
-        with self.faults.apart("captures"):
-            self.captures.clean(now_ns)
+
+    def _tell_clients(self, now_ns: int) -> None:
         self.clients.tick(now_ns, self.governor.squeeze)
         if any(session.subscribed for session in self.clients.sessions):
             self._looked_ns = now_ns
@@ -258,17 +282,6 @@ class Service:
                 self.clients.publish("coverage", job.name, rows)
         if self.clients.wants("status", None):
             self.clients.publish("status", None, [self.status()])
-        facts = self.facts()
-        for job in list(self.jobs.open.values()):
-            with self.faults.apart(job.name):
-                self._tick_job(job, facts, now_ns)
-        if self.shipping is not None:
-            with self.faults.apart("shipping"):
-                self.shipping.answer_requests(self.jobs.open, self.flush)
-                self.shipping.ask_stalled(self.captures.ask, now_ns)
-                jobs = self.jobs.open.values()
-                self.shipping.tick(jobs, self.clocks.pairs[-1], self.governor, now_ns)
-        self._end_if_idle(now_ns)
 
     def _tick_job(self, job: Job, facts: AgentFacts, now_ns: int) -> None:
         end_missing(job, now_ns)
@@ -293,8 +306,19 @@ class Service:
             job.recorder.devices.add(news.values, news.events, news.windows)
         if self.shipping is not None:
             self.shipping.devices.add(news.windows, news.events, self.board.models)
+        self._read_kills(now_ns)
         if news.values and self.clients.wants("devices", None):
             self.clients.publish("devices", None, [self.board.status(now_ns)])
+
+    def _read_kills(self, now_ns: int) -> bool:
+        """Whether there are any."""
+        events = [(now_ns, event) for event in self.kills.news()]
+        self.board.happened(events)
+        for job in self.jobs.open.values():
+            job.recorder.devices.add((), events, ())
+        if self.shipping is not None:
+            self.shipping.devices.add((), events, self.board.models)
+        return bool(events)
 
     def _apply_period(self) -> None:
         factor = self.governor.pace.period_factor
@@ -309,11 +333,17 @@ class Service:
     def _close_finished(self, now_ns: int) -> None:
         """Jobs that somebody waits for do not wait for the next tick."""
         for job in [job for job in self.jobs.open.values() if job.finish is not None]:
-            if has_ended(job, now_ns, self.probes.somebody_comes):
-                self._close(job, self.facts())
+            with self.faults.apart(job.name):
+                if has_ended(job, now_ns, self.probes.somebody_comes):
+                    self._close(job, self.facts())
 
     def _close(self, job: Job, facts: AgentFacts) -> None:
+        now_ns = self.now_ns()
+        if self._read_kills(now_ns):
+            self._commit(job, now_ns)
         self.jobs.close(job, facts)
+        if not self.jobs.open:
+            self.kills.forget()
         if self.shipping is not None:
             with self.faults.apart("shipping"):
                 self.shipping.job_ended(job, self.clocks.pairs[-1], self.governor, self.now_ns())

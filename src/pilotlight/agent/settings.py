@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pilotlight.ship.target import Target
@@ -23,17 +23,20 @@ class Settings:
     collector: Target | None = None
 
 
-# The link, the handle of the process and the reader's own copy of the segment.
-_DESCRIPTORS_A_PROCESS = 3
+# The link, the handle of the process, the reader's own copy of the segment, the errands.
+_DESCRIPTORS_A_PROCESS = 4
 # Two chunks with a file a table.
 _DESCRIPTORS_A_JOB = 48
 _DESCRIPTORS_SPARE = 64
 
 
-def most_processes(settings: Settings) -> int:
-    """As many as this process may have descriptors for, after it has asked for all it can get."""
+def within_limits(settings: Settings) -> Settings:
+    """Fewer jobs and processes where this process may have few descriptors, after it has asked for
+    all it can get."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    for_jobs = settings.most_jobs * _DESCRIPTORS_A_JOB + settings.most_clients
-    room = (hard - _DESCRIPTORS_SPARE - for_jobs) // _DESCRIPTORS_A_PROCESS
-    return max(1, min(settings.most_processes, room))
+    room = hard - _DESCRIPTORS_SPARE - settings.most_clients
+    jobs = max(1, min(settings.most_jobs, room // 3 // _DESCRIPTORS_A_JOB))
+    for_processes = room - jobs * _DESCRIPTORS_A_JOB
+    processes = max(1, min(settings.most_processes, for_processes // _DESCRIPTORS_A_PROCESS))
+    return replace(settings, most_jobs=jobs, most_processes=processes)

@@ -185,6 +185,12 @@ class JobShipment:
     waiting_bytes: int = 0
     has_ranks: bool = False
     is_reckoned: bool = False
+    ended_left_out: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Intervals of all its processes, also of those that have ended."""
+        return self.ended_left_out + sum(one.parts.left_out for one in self.processes.values())
 
     def add(self, taken: Sequence[tuple[Process, Taken]]) -> None:
         for process, handed in taken:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pilotlight import __version__
-from pilotlight.agent.bringing import bring
+from pilotlight.agent.bringing import bring, refuse
 from pilotlight.agent.checkup import Checkup
 from pilotlight.agent.device_shipment import DeviceShipment
 from pilotlight.agent.governor import Governor
@@ -56,6 +56,7 @@ class Shipping:
         self._cost_told_ns = 0
         self._tells_cost = True
         self._counted: dict[tuple[str, str], int] = {}
+        self._dropped_before = 0  # by the probes of jobs that have ended
         self._known_lost = 0
         self._unsent = Unsent(target.folder)
         self.devices = DeviceShipment()
@@ -75,7 +76,7 @@ class Shipping:
         while (request := self.requests.take()) is not None:
             job = jobs.get(str(request.get("job", "")))
             if job is None:
-                self.requests.refuse(str(request.get("capture", "")), "no such job here")
+                refuse(request, "no such job here", self.requests)
                 continue
             flush(job)
             best = self.sender.clock.best
@@ -109,6 +110,9 @@ class Shipping:
         """Its last batch; the state and the exit code go with it."""
         self._seal([(job, True)], clock, governor, now_ns)
         self._shipments.pop(job.name, None)
+        # The next job may have the same name, and begins at none.
+        self._dropped_before += self._counted.get((job.name, DROPPED), 0)
+        self._counted = {key: n for key, n in self._counted.items() if key[0] != job.name}
 
     def stop(self, jobs: Iterable[Job], clock: ClockPair, governor: Governor, now_ns: int) -> None:
         for shipment in self._shipments.values():
@@ -228,7 +232,8 @@ class Shipping:
 
     def _records_dropped(self) -> int:
         """By the probes of all jobs since this agent began."""
-        return sum(count for (_, what), count in self._counted.items() if what == DROPPED)
+        now = sum(count for (_, what), count in self._counted.items() if what == DROPPED)
+        return self._dropped_before + now
 
     def _checked(self) -> dict[str, object]:
         """What the doctor says is sent when it was asked anew; the collector keeps the latest."""
@@ -252,9 +257,7 @@ class Shipping:
         counts = {
             DROPPED: job.ended_dropped + sum(process.dropped for process in job.processes.values()),
             "rows dropped by the recorder": recorder.rows_dropped + recorder.windows.rows_dropped,
-            "intervals beyond the agent's memory": sum(
-                one.parts.left_out for one in shipment.processes.values()
-            ),
+            "intervals beyond the agent's memory": shipment.left_out,
         }
         found = []
         for what, count in counts.items():
@@ -292,4 +295,4 @@ def _join(tables: dict[str, list[list[Value]]], made: Batchful, places: Mapping[
 
 def _forget_ended(shipment: JobShipment) -> None:
     for index in [index for index, one in shipment.processes.items() if one.ended_ns]:
-        del shipment.processes[index]
+        shipment.ended_left_out += shipment.processes.pop(index).parts.left_out

@@ -36,7 +36,12 @@ def ensure_agent() -> Client:
         if is_wanted:
             # Ours may have lost a race, or met one that was just going: then the next one wins.
             prepare(place)
-            child = _spawn(place)
+            try:
+                child = _spawn(place)
+            except OSError as error:
+                raise AgentError(
+                    f"no agent could be started: {place.log}: {error.strerror}"
+                ) from None
             starts += 1
         time.sleep(_LOOK_AGAIN_S)
 

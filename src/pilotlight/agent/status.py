@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +14,8 @@ from pilotlight.agent.session import Session
 from pilotlight.agent.tiers import tier_of
 from pilotlight.recording.schema import SpanKind, State
 
-_MOST_PROCESSES = 1000
+# A line of the agent holds 1 MiB, and more than processes is to be told.
+_MOST_BYTES = 800_000
 _MOST_FUNCTIONS = 3
 _TEXT = 160
 # Rates are told from a look at least this long ago, however many look.
@@ -41,7 +43,9 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "step_ns": live["step_ns"],
         "since_step_ns": now_ns - live["last_step_ns"] if live["last_step_ns"] else None,
         **rates,
-        "phases": _phases(before.live, live, elapsed_ns),
+        "phases": process.untold.shared(
+            _phases(before.live, live, elapsed_ns), float(rates["steps_per_s"])
+        ),
         "phase": _phase_under_way(live, now_ns),
         "functions": process.functions.top(_MOST_FUNCTIONS) if process.functions else [],
         "open": [str(name)[:_TEXT] for name, *_ in live["open"][-_MOST_FUNCTIONS:]],
@@ -63,9 +67,7 @@ def looks_after(looks: tuple[Rates, Rates], now: Rates) -> tuple[Rates, Rates]:
     return (newer, now) if is_due else (older, newer)
 
 
-def _rates(
-    before: Mapping[str, Any], live: Mapping[str, Any], elapsed_ns: int
-) -> dict[str, object]:
+def _rates(before: Mapping[str, Any], live: Mapping[str, Any], elapsed_ns: int) -> dict[str, Any]:
     """Steps a second and the share of each state since `before`."""
     steps = live["steps"] - before.get("steps", 0)
     earlier = before.get("state_ns", [0] * len(State))
@@ -175,5 +177,12 @@ def client_status(session: Session, now_ns: int) -> dict[str, object]:
 def processes_status(jobs: Iterable[Job], now_ns: int) -> tuple[list[dict[str, object]], int]:
     """All processes, and how many were left out to keep the answer short."""
     everybody = [(job.name, process) for job in jobs for process in job.processes.values()]
-    shown = [process_status(job, process, now_ns) for job, process in everybody[:_MOST_PROCESSES]]
+    shown: list[dict[str, object]] = []
+    size = 0
+    for job_name, process in everybody:
+        one = process_status(job_name, process, now_ns)
+        size += len(json.dumps(one))
+        if size > _MOST_BYTES:
+            break
+        shown.append(one)
     return shown, len(everybody) - len(shown)

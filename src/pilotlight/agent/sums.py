@@ -27,6 +27,10 @@ def merge_sums(parts: Sequence[Tables]) -> list[Tables]:
     return [*others, merged] if merged else others
 
 
+# As the reader does: times are what a process says, and may be anything.
+_MOST_NS = (1 << 63) - 1
+
+
 def _windows(pieces: Sequence[Columns]) -> tuple[int, Columns]:
     sums: dict[tuple[int, ...], tuple[int, int, int, int]] = {}
     for piece in pieces:
@@ -37,7 +41,7 @@ def _windows(pieces: Sequence[Columns]) -> tuple[int, Columns]:
             if before is not None:
                 row = (
                     before[0] + count,
-                    before[1] + total_ns,
+                    min(before[1] + total_ns, _MOST_NS),
                     min(before[2], min_ns),
                     max(before[3], max_ns),
                 )

@@ -100,6 +100,7 @@ class Windows:
         """Gives up what waits; counted."""
         self.rows_dropped += sum(rows for part in self._waiting for rows, _ in part.values())
         self._forget_waiting()
+        self._spool.clear()
 
     def close(self) -> None:
         """Writes what waits and ends the chunk. OSError: what it did not take is counted."""

@@ -178,7 +178,7 @@ def _open_recording(
         folder = str(output.absolute()) if output is not None else None
         client.ask("record", job=job, folder=folder, command=without_secrets(command))
         return client
-    except PilotlightError as error:
+    except (PilotlightError, OSError) as error:
         voice.say(f"not recorded: {error}")
         return None
 
