@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from email.message import Message
+from http.client import BadStatusLine
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -209,3 +210,11 @@ def test_a_real_prometheus_scrapes_the_ranks_of_a_job(
         asked = f"{url}/api/v1/query?query=pilotlight_step_duration_seconds"
         found = until(lambda: ((get(asked) or {}).get("data") or {}).get("result"), 60)
     assert {one["metric"]["rank"] for one in found} == {"0", "1"}
+
+
+def test_a_receiver_that_speaks_something_else_than_http_is_tried_again() -> None:
+    strange: list[Exception] = [BadStatusLine("SSH-2.0-OpenSSH")]
+    announcer = Faulty(Alerts(webhook="x"), {"webhook": strange})
+    announcer.tell(opened(), 0)
+    until(lambda: announcer.counts["webhook sent"] == 1)
+    assert announcer.counts["webhook failed"] == 1

@@ -110,7 +110,7 @@ def test_captures_are_limited_by_job_by_node_at_once_and_in_bytes(tmp_path: Path
         slow.ask("t", "job", 0, agents, 20, "hang", "trigger")
         with pytest.raises(UsageError, match="job job was captured"):
             slow.ask("t", "job", 0, agents, 20, "hang", "trigger")
-        with pytest.raises(UsageError, match="node node2 was captured"):
+        with pytest.raises(UsageError, match="node node2 was captured 0 s ago; try again in 600 s"):
             slow.ask("t", "other", 0, {"a2": agents["a2"]}, 20, "hang", "trigger")
         assert slow.counts["refused: job rate"] == slow.counts["refused: node rate"] == 1
         by_kind = desk(per_job_s=600, per_node_s=600, most_at_once=9)

@@ -20,6 +20,7 @@ from tests.collector.conftest import until
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Alerts, Captures, Config, Watch
+from pilotlight.collector.watch.recent import RecentJob
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
 from pilotlight.store.place import parse_place
 
@@ -303,3 +304,23 @@ def test_a_capture_that_a_stopped_collector_waited_for_is_given_up_by_the_next(
         assert "stopped before" in after["problem"]
         late = client.put(f"/v1/detail?capture={asked}&agent={agents[1].name}", content=b"x")
         assert late.status_code == 404
+
+
+def test_a_job_whose_diagnosis_fails_does_not_hide_the_others(
+    started: tuple[Collector, TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector, client = started
+    diagnose = collector.watcher._diagnose
+
+    def fails_for_one(job: RecentJob, now_ns: int) -> object:
+        if job.job == "a-job":
+            raise ArithmeticError("planted")
+        return diagnose(job, now_ns)
+
+    monkeypatch.setattr(collector.watcher, "_diagnose", fails_for_one)
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    for agent in agents_of(FleetJob("a-job", 1, 2), now_ns):
+        client.post("/v1/batches", content=agent.batch(now_ns - WINDOW_NS, now_ns))
+    play(client, "throttle")
+    (found,) = until(lambda: findings(client))
+    assert found["job"] == "job" and collector.watcher.counts["fault: ArithmeticError('planted')"]

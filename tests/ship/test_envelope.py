@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.errors import FormatError
+from pilotlight.recording.fields import parse_json
 from pilotlight.ship.envelope import seal, unseal
 from pilotlight.ship.wire import BATCH_LIMIT_BYTES, TABLES
 from pilotlight.store.batch import Clock, decode
@@ -127,3 +128,16 @@ def test_a_table_of_a_newer_agent_is_skipped_and_counted(monkeypatch: pytest.Mon
 
 def _step(place: int = 0) -> list[int]:
     return [place, 1, 2, 3, *([0] * 9), 0, 0]
+
+
+@pytest.mark.parametrize("job", ["data-\udcff", "\ud83d\ude00"])
+def test_texts_that_are_no_unicode_are_sent_as_such_that_a_store_takes(job: str) -> None:
+    raw, _ = unseal(seal({**HEADER, "node": job}, {}))
+    assert str(raw["node"]).encode().decode() == raw["node"]
+
+
+def test_an_agent_that_sends_half_a_letter_is_understood() -> None:
+    assert parse_json(b'{"node": "data-\\udcff"}') == {"node": "data-?"}
+    assert parse_json(b'{"node": "\\ud83d\\ude00"}') == {"node": "\U0001f600"}
+    with pytest.raises(ValueError):
+        parse_json(b'{"node": "\xed\xb3\xbf"}')

@@ -72,6 +72,24 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, reason: str) -> Non
         read_config(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[listen]\nprot = 1", "no setting listen.prot; docs/operations.md lists them"),
+        ("lisen = 1", "no setting lisen; docs/operations.md lists them"),
+        ("[listen]\nport = 'x'", "listen.port: Expected int, got str"),
+    ],
+)
+def test_what_is_wrong_begins_with_the_key_as_it_stands_in_the_file(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "collector.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as raised:
+        read_config(path)
+    assert str(raised.value) == f"{path}: {said}"
+
+
 def test_days_of_keeping_are_changed_by_the_configuration(tmp_path: Path) -> None:
     place = parse_place(str(tmp_path / "store"))
     Store(place).close()

@@ -175,3 +175,12 @@ def test_a_server_that_is_away_or_refuses_is_named(
     server.kill()
     with pytest.raises(Passing, match=r"127\.0\.0\.1"):
         Store(server.place(tmp_path / "folder"))
+
+
+def test_a_server_that_is_not_there_is_said_in_a_few_words(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    place = parse_place(f"clickhouse://default@127.0.0.1:{port}/fleet", tmp_path)
+    with pytest.raises(Passing) as said:
+        Store(place)
+    assert str(said.value) == f"no ClickHouse server at 127.0.0.1:{port} (Connection refused)"

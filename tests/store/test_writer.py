@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pilotlight.errors import StoreError
 from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
-from pilotlight.store.batch import Clock, decode
+from pilotlight.store import writer as writer_module
+from pilotlight.store.batch import Batch, Clock, decode
 from pilotlight.store.place import parse_place
+from pilotlight.store.seen import Seen
 from pilotlight.store.spool import Entry, Segment, read_segment, segments
 from pilotlight.store.store import Store
 from pilotlight.store.writer import Full, Limits, Writer
@@ -44,6 +47,49 @@ def test_batches_in_any_order_and_any_number_of_times_count_once(store: Store) -
     writer.close()
     assert news.count(True) == 6 and writer.taken.duplicates == 3
     assert steps(store) == (6 * 20, 6 * 20)
+
+
+def test_a_restarted_collector_knows_which_batches_of_an_agent_are_missing(store: Store) -> None:
+    sent = bodies(6)
+    writer = Writer(store)
+    for n in (1, 2, 4, 5):
+        submit(writer, sent[n])
+    writer.close()
+    again = Writer(store)
+    news = [submit(again, body) for body in sent]
+    again.close()
+    assert news == [True, False, False, True, False, False]
+
+
+def test_an_agent_of_whom_a_week_is_remembered_may_go_on() -> None:
+    """Older batches have left the list, so that it does not begin with the first."""
+    seen, key = Seen(), ("default", "agent", 1)
+    seen.recall(key, 50_000, 170_000)
+    assert not seen.fits(key, 170_001, 1)
+    assert seen.fits(key, 170_001, 170_001)
+    assert seen.add(key, 170_001, 170_001) and (key, 170_000) in seen
+
+
+def test_a_batch_that_no_table_takes_is_put_aside_and_the_next_ones_go_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = bodies(2)
+    writing = writer_module.arrow_tables
+
+    def refuses_the_first(batches: Sequence[Batch]) -> dict[str, object]:
+        if any(batch.header.sequence == 1 for batch in batches):
+            raise UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
+        return writing(batches)
+
+    monkeypatch.setattr(writer_module, "arrow_tables", refuses_the_first)
+    monkeypatch.setattr(writer_module, "_RETRY_S", (0.01,))
+    writer = Writer(store)
+    submit(writer, sent[0])
+    assert writer.flush(20)
+    submit(writer, sent[1])
+    assert writer.flush(20)
+    writer.close()
+    assert writer.taken.aside == 1 and steps(store) == (20, 20)
 
 
 def test_what_was_acknowledged_before_a_kill_is_in_the_tables_after_it(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def _finding(finding: dict[str, Any]) -> list[str]:
     since = f"since {ago(finding['opened_ns'])}"
     if finding["state"] != "open":
         lasted = length(finding["closed_ns"] - finding["opened_ns"])
-        since = f"over {ago(finding['closed_ns'])} ago, after {lasted}"
+        since = f"over {ago(finding['closed_ns'])} ago{f', after {lasted}' if lasted else ''}"
     where = ""
     if finding["ranks"]:
         ranks = ", ".join(map(str, finding["ranks"][:4]))

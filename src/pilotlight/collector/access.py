@@ -146,10 +146,10 @@ def _secret(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _is_local_name(host: str) -> bool:
-    name = urlsplit(f"//{host}").hostname if host else ""
-    if name in ("localhost", "testserver"):
-        return True
     try:
+        name = urlsplit(f"//{host}").hostname if host else ""
+        if name in ("localhost", "testserver"):
+            return True
         return ipaddress.ip_address(name or "").is_loopback
     except ValueError:
         return False
@@ -160,7 +160,10 @@ def _is_foreign(headers: Mapping[str, str]) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return headers.get("sec-fetch-mode") != "navigate"
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != headers.get("host")
+    try:
+        return origin is not None and urlsplit(origin).netloc != headers.get("host")
+    except ValueError:
+        return True
 
 
 def _with_headers(send: Send) -> Send:

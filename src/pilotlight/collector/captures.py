@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import threading
 import time
@@ -293,13 +294,14 @@ class CaptureDesk:
         last_s = self._job_last_s.get((tenant, job, rate))
         if last_s is not None and now_s - last_s < gap_s:
             self.counts["refused: job rate"] += 1
-            raise UsageError(f"job {job} was captured {now_s - last_s:.0f} s ago")
+            raise UsageError(_too_soon(f"job {job}", now_s - last_s, gap_s))
         if not is_user:
             for node, _ in agents.values():
                 node_s = self._node_last_s.get((tenant, node, rate))
                 if node_s is not None and now_s - node_s < settings.per_node_s:
                     self.counts["refused: node rate"] += 1
-                    raise UsageError(f"node {node} was captured {now_s - node_s:.0f} s ago")
+                    age_s = now_s - node_s
+                    raise UsageError(_too_soon(f"node {node}", age_s, settings.per_node_s))
         if self.shelf.used_bytes + len(agents) * (1 << 20) > settings.budget_bytes:
             self.counts["refused: budget"] += 1
             raise UsageError(_NO_BUDGET)
@@ -319,3 +321,7 @@ class CaptureDesk:
         with contextlib.suppress(StoreError):
             self._store.insert_rows("captures", [capture.row(time.time_ns())])
         self._on_stored(capture)
+
+
+def _too_soon(what: str, age_s: float, gap_s: float) -> str:
+    return f"{what} was captured {age_s:.0f} s ago; try again in {math.ceil(gap_s - age_s)} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import sys
 from pathlib import Path
@@ -106,7 +107,7 @@ def read_config(path: Path) -> Config:
     try:
         config = msgspec.convert(content, Config)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}") from None
+        raise UsageError(f"{path}: {_in_words(str(error))}") from None
     check_config(config, str(path))
     return config
 
@@ -134,6 +135,11 @@ def check_address(listen: Listen, has_tokens: bool) -> None:
     """UsageError: others could reach it, and it would not know them."""
     if is_loopback(listen.address):
         return
+    host, colon, port = listen.address.partition(":")
+    if colon and port.isdecimal():
+        raise UsageError(
+            f"{listen.address}: an address has no port: --address {host} --port {port}"
+        )
     missing = []
     if not listen.certificate:
         missing.append("a certificate (--certificate FILE --key FILE)")
@@ -156,3 +162,13 @@ def is_loopback(address: str) -> bool:
         except OSError:
             return False
         return all(ipaddress.ip_address(entry[4][0]).is_loopback for entry in found)
+
+
+def _in_words(problem: str) -> str:
+    """The library's sentence with the key first, as it stands in the file."""
+    what, _, place = problem.partition(" - at `$")
+    key = place.rstrip("`").lstrip(".")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
+    if unknown:
+        return f"no setting {f'{key}.' if key else ''}{unknown[1]}; docs/operations.md lists them"
+    return f"{key}: {what.replace('`', '')}" if key else what.replace("`", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from array import array
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Literal
 from pilotlight.errors import FormatError
 from pilotlight.recording import arrow
 from pilotlight.recording.encoder import BatchEncoder, schema_message
+from pilotlight.recording.fields import parse_json, to_json
 from pilotlight.recording.schema import UTF8, Table
 from pilotlight.recording.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 from pilotlight.ship.wire import (
@@ -45,7 +45,7 @@ def seal(header: Mapping[str, object], tables: Mapping[str, Rows]) -> bytes:
     """The compressed body of a batch; `tables` has rows in the order of the columns in wire.py."""
     streams = {name: _stream(name, rows) for name, rows in tables.items() if rows}
     sizes = [[name, len(stream)] for name, stream in streams.items()]
-    head = json.dumps({**header, "tables": sizes}, separators=(",", ":")).encode()
+    head = to_json({**header, "tables": sizes})
     plain = b"".join([_LENGTH.pack(MAGIC, len(head)), head, *streams.values()])
     body: bytes = ZstdCompressor(level=_LEVEL).compress(plain, ZstdCompressor.FLUSH_FRAME)
     return body
@@ -74,7 +74,7 @@ def unseal(body: bytes) -> tuple[Json, dict[str, memoryview]]:
         raise FormatError("the header of the batch is cut or too long")
     end = _LENGTH.size + size
     try:
-        header = json.loads(plain[_LENGTH.size : end])
+        header = parse_json(plain[_LENGTH.size : end])
     except (ValueError, RecursionError):
         raise FormatError("the header of the batch is not JSON") from None
     if not isinstance(header, dict):

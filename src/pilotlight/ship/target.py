@@ -32,9 +32,14 @@ class Target:
     """How often a batch is made; sums stay those of 10 s, a part of them in each batch."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{self.url}: a collector is http://HOST:PORT or https://HOST:PORT")
+        wrong = UsageError(f"{self.url}: a collector is http://HOST:PORT or https://HOST:PORT")
+        try:
+            parts = urlsplit(self.url)
+            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            raise wrong from None
+        if not is_address:
+            raise wrong
         if parts.username or parts.password:
             raise UsageError("a collector's address has no password; use --token-file")
         if self.token_file is not None and not self.is_secure and not _is_here(self.host):

@@ -47,10 +47,21 @@ class Seen:
         elif sequence == line.floor:
             line.floor -= 1
 
-    def fits(self, key: Key, sequence: int) -> bool:
+    def recall(self, key: Key, first: int, last: int) -> None:
+        """All of a run were taken before."""
+        line = self._lines.setdefault(key, _Line())
+        if first <= line.floor + 1:
+            line.floor = max(line.floor, last)
+        else:
+            line.above.update(range(first, last + 1))
+        self._settle(line, 0)
+
+    def fits(self, key: Key, sequence: int, lowest: int) -> bool:
         """Whether there is room to remember it; a well-meaning agent never gets here."""
         line = self._lines.get(key)
-        return line is None or len(line.above) < _MOST_ABOVE or sequence == line.floor + 1
+        if line is None or len(line.above) < _MOST_ABOVE or sequence == line.floor + 1:
+            return True
+        return sum(one >= lowest for one in line.above) < _MOST_ABOVE
 
     def _settle(self, line: _Line, at_least: int) -> None:
         if at_least > line.floor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -259,6 +260,13 @@ class Store:
             self.command(f"INSERT INTO schema_version VALUES (1, {SCHEMA_VERSION})")
 
 
+# urllib3's words for a server that is not there, within those of the client.
+_AWAY = re.compile(
+    r"HTTPS?Connection\(host='([^']*)', port=(\d+)\): Failed to "
+    r"[^:(]*[:(] ?\[Errno -?\d+\] ([\w ]+)"
+)
+
+
 class Passing(StoreError):
     """What time may heal: a server or its keeper is away, a disk is full, too much at once."""
 
@@ -274,6 +282,9 @@ def refused(error: Exception) -> StoreError:
     code = getattr(error, "code", None)
     text = " ".join(str(error).split())
     text = text.removeprefix(f"Code: {code}. DB::Exception: ").split(" (version ")[0]
+    away = _AWAY.search(text)
+    if away:
+        return Passing(f"no ClickHouse server at {away[1]}:{away[2]} ({away[3]})")
     kind: type[StoreError] = StoreError
     if code in _SHARD_DOWN:
         kind = ShardDown

@@ -31,6 +31,15 @@ _LONGEST_SEGMENT_NS = 5_000_000_000
 _FEW_BATCHES = 16
 _RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _TRIES_BEFORE_ASIDE = 6
+# A week of a thousand agents is a hundred million sequences: only lines with holes are read whole.
+_LINES = (
+    "SELECT tenant, agent, epoch, min(sequence), max(sequence), groupBitmap(toUInt64(sequence)) "
+    "FROM batches GROUP BY tenant, agent, epoch"
+)
+_SEQUENCES = (
+    "SELECT DISTINCT sequence FROM batches WHERE tenant = {tenant:String} "
+    "AND agent = {agent:String} AND epoch = {epoch:Int64} ORDER BY sequence"
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,7 @@ class Full(StoreError):
 @dataclass
 class _Waiting:
     path: Path
+    count: int
     batches: list[Batch] | None  # None: to be read back from the segment
 
 
@@ -124,7 +134,7 @@ class Writer:
                 self.taken.duplicates += 1
                 future.set_result(False)
                 return future
-            if self.is_full or not self._seen.fits(*one):
+            if self.is_full or not self._seen.fits(*one, header.lowest):
                 raise Full("the store is behind; send it again later")
             self._flying[one] = future
             self._waiting_bytes += len(body)
@@ -178,12 +188,14 @@ class Writer:
 
     def _recall(self) -> None:
         """What was taken before: the store's own list, and the spool that a killed one left."""
-        for tenant, agent, epoch, sequences in self._store.select(
-            "SELECT tenant, agent, epoch, groupArray(sequence) FROM batches "
-            "GROUP BY tenant, agent, epoch"
-        ):
-            for sequence in sorted(sequences):
-                self._seen.add((tenant, agent, int(epoch)), int(sequence), 1)
+        for tenant, agent, epoch, first, last, count in self._store.select(_LINES):
+            key = (tenant, agent, int(epoch))
+            if count == last - first + 1:
+                self._seen.recall(key, first, last)
+                continue
+            line = {"tenant": tenant, "agent": agent, "epoch": epoch}
+            for (sequence,) in self._store.select(_SEQUENCES, line):
+                self._seen.recall(key, sequence, sequence)
         join_segments(self._folder, _SEGMENT_BYTES)
         remembered = 0
         for path in segments(self._folder):
@@ -194,7 +206,8 @@ class Writer:
             self.taken.replayed_batches += len(found)
             self._waiting_bytes += path.stat().st_size
             self._waiting_batches += len(found)
-            self._closed.append(_Waiting(path, found if remembered < _REMEMBERED_BYTES else None))
+            kept = found if remembered < _REMEMBERED_BYTES else None
+            self._closed.append(_Waiting(path, len(found), kept))
 
     def _read_back(self, path: Path) -> list[Batch]:
         found = []
@@ -238,7 +251,7 @@ class Writer:
             if segment is not None and (is_last or is_due or segment.bytes >= _SEGMENT_BYTES):
                 segment.close()
                 if batches:
-                    self._hand_over(_Waiting(segment.path, batches))
+                    self._hand_over(_Waiting(segment.path, len(batches), batches))
                 else:
                     segment.path.unlink(missing_ok=True)
                 segment, batches, is_long = None, [], False
@@ -300,9 +313,9 @@ class Writer:
                 waiting = self._closed[0]
             try:
                 self._insert_segment(waiting)
-            except (StoreError, OSError) as error:
+            except Exception as error:  # this thread has to outlive whatever a batch holds
                 self.taken.insert_failures += 1
-                _LOG.warning("an insert failed, it is tried again: %s", error)
+                _LOG.warning("an insert failed, it is tried again: %r", error)
                 tries += 1
                 if self._stopping:
                     return
@@ -328,7 +341,7 @@ class Writer:
             size = waiting.path.stat().st_size
         waiting.path.unlink(missing_ok=True)
         self.taken.inserted_batches += len(batches)
-        self._settled(waiting, size, len(batches))
+        self._settled(waiting, size)
 
     def _move_aside(self, waiting: _Waiting) -> None:
         """The engine does not take this segment, and others wait behind it."""
@@ -338,11 +351,11 @@ class Writer:
         shutil.move(waiting.path, self._aside / waiting.path.name)
         self.taken.aside += 1
         _LOG.error("the engine does not take the segment %s; it is kept aside", waiting.path.name)
-        self._settled(waiting, size, len(batches))
+        self._settled(waiting, size)
 
-    def _settled(self, waiting: _Waiting, size: int, count: int) -> None:
+    def _settled(self, waiting: _Waiting, size: int) -> None:
         with self._guard:
             self._waiting_bytes = max(0, self._waiting_bytes - size)
-            self._waiting_batches = max(0, self._waiting_batches - count)
+            self._waiting_batches = max(0, self._waiting_batches - waiting.count)
         with self._wake:
             self._closed.remove(waiting)

@@ -11,6 +11,7 @@ import urllib.request
 from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime, timezone
+from http.client import HTTPException
 from urllib.error import HTTPError
 
 from pilotlight.collector.config import Alerts
@@ -153,7 +154,7 @@ class _Receiver:
                 self._send(self._kind, opened)
                 self._counts[f"{self._kind} sent"] += 1
                 failures = 0
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
+            except (OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
                 self._counts[f"{self._kind} failed"] += 1
                 # Words and addresses of a receiver may be secrets.
                 status = f" {error.code}" if isinstance(error, HTTPError) else ""

@@ -158,27 +158,34 @@ class Watcher:
             self._expire_due_s = time.monotonic() + _EXPIRE_S
             self._desk.expire(now_ns)
         for key, job in [(key, job) for key, job in self._jobs.items()]:
-            if job.is_over or now_ns - job.heard_ns > _FORGET_NS:
-                # What it died of may have come with its end.
-                self._follow(job, self._register.update(job, device_errors(job), now_ns), now_ns)
-                self._follow(job, self._register.close_all(job, now_ns), now_ns)
-                self._latest.pop(key, None)
-                self._regressions.pop(key, None)
-                self._history_ns.pop(key, None)
-                self._locator.forget(*key)
-                with self._guard:
-                    del self._jobs[key]
-                continue
-            self._follow(
-                job, self._register.update(job, self._diagnose(job, now_ns), now_ns), now_ns
-            )
-            self._trigger_slow_steps(job)
-            with self._guard:
-                job.looked()
+            try:
+                self._look_at(key, job, now_ns)
+            except Exception as error:  # of one job, which must not hide all others
+                self.counts[f"fault: {error!r:.100}"] += 1
         self._close_orphans(now_ns)
         with self._guard:
             heard = self._agents.items()
             self._agents = {key: a for key, a in heard if now_ns - a.heard_ns <= _FORGET_AGENT_NS}
+
+    def _look_at(self, key: tuple[str, str], job: RecentJob, now_ns: int) -> None:
+        if job.is_over or now_ns - job.heard_ns > _FORGET_NS:
+            with self._guard:
+                del self._jobs[key]
+            self._latest.pop(key, None)
+            self._regressions.pop(key, None)
+            self._history_ns.pop(key, None)
+            self._locator.forget(*key)
+            # What it died of may have come with its end.
+            self._follow(job, self._register.update(job, device_errors(job), now_ns), now_ns)
+            self._follow(job, self._register.close_all(job, now_ns), now_ns)
+            return
+        try:
+            found = self._diagnose(job, now_ns)
+            self._follow(job, self._register.update(job, found, now_ns), now_ns)
+            self._trigger_slow_steps(job)
+        finally:
+            with self._guard:
+                job.looked()
 
     def _close_orphans(self, now_ns: int) -> None:
         """What was open when the last collector went, of jobs that went meanwhile. Another
