@@ -42,6 +42,7 @@ KINDS = {
     "devices, 8 ranks": Training(0, jitter_ratio=0.01),
     "devices, 2 ranks": Training(0, ranks=2, jitter_ratio=0.01),
     "devices, 64 ranks": Training(0, ranks=64, ranks_per_node=8, step_s=1.0, jitter_ratio=0.008),
+    "devices, 8 ranks, 3 s": Training(0, step_s=3.0, jitter_ratio=0.01),
     "devices, evaluates and saves": Training(0, evaluates_every=90, saves_every=60, lasts_s=400.0),
     "devices, uneven batches": Training(0, uneven_ratio=0.12),
     "hosts, 4 ranks, 20 ms": HOSTS,

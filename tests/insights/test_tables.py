@@ -16,6 +16,7 @@ from pilotlight.analysis import TABLES, Analysis, analyze
 from pilotlight.insights import ownership
 from pilotlight.insights.communication import clocks, group_communication, rank_communication
 from pilotlight.insights.critical_path import by_role, critical_path
+from pilotlight.insights.finding import milliseconds
 from pilotlight.insights.job import job_of
 from pilotlight.insights.launches import launches
 from pilotlight.insights.memory_use import memory_use
@@ -188,3 +189,12 @@ def test_memory_has_its_peak_first_and_last_value() -> None:
     trace = read_kineto(iter([json.dumps(events).encode()]), "a.json")
     (row,) = memory_use(job_of([trace]).ranks[0])
     assert (row.peak_bytes, row.first_bytes, row.last_bytes, row.peak_ns) == (9, 5, 7, 2000)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(30_000, "0.03 ms"), (9_994_000, "9.99 ms"), (9_996_000, "10.0 ms"), (99_940_000, "99.9 ms"),
+     (99_960_000, "100 ms"), (2_019_210_000, "2,019 ms")],
+)  # fmt: skip
+def test_times_in_evidence_have_the_digits_that_count(ns: int, text: str) -> None:
+    assert milliseconds(ns) == text

@@ -93,6 +93,13 @@ def test_a_job_whose_steps_vary_much_has_hardly_any_outliers(
     assert outliers_in(durations).mean() <= 0.02
 
 
+def test_a_few_steps_far_from_all_others_are_outliers_also_beside_noise() -> None:
+    durations = (5e6 * np.random.default_rng(0).lognormal(0, 0.1, 200)).astype(np.int64)
+    durations[3::12] = np.linspace(7e6, 14e6, durations[3::12].size).astype(np.int64)
+    durations[49::50] = 85_000_000
+    assert np.flatnonzero(outliers_in(durations)).tolist() == list(range(49, 200, 50))
+
+
 def test_every_tenth_step_three_times_as_long_is_an_outlier() -> None:
     durations = np.random.default_rng(0).normal(1e8, 2e6, 200).astype(np.int64)
     durations[9::10] *= 3

@@ -232,7 +232,10 @@ class NodeCapture:
         elif self._node.reaches(target.pid):
             target.fail("neither torch nor jax is loaded in it yet")
         else:
-            target.fail("neither torch nor jax in it can be asked; start it with `pilotlight run`")
+            target.fail(
+                "no torch or jax in it can be asked: it has loaded neither, or was not started with"
+                " `pilotlight run`"
+            )
 
     def _plan(self, asked: list[Target], now_ns: int) -> None:
         seen_ns = [t.progress.step_ns() if t.progress is not None else None for t in asked]

@@ -154,16 +154,19 @@ def name_threads(stacks: list[dict[str, Any]], recording: Recording) -> None:
 def _flight(client: Client, pids: list[int], output: Path) -> dict[str, Any] | None:
     """The last collectives of each rank, and who holds up the others; None without any."""
     from pilotlight.capture.flight import FOLDER, fetch_flight_recorders
-    from pilotlight.insights.hang import find_culprits
-    from pilotlight.trace.flight_recorder import read_dumps
+    from pilotlight.cli.hang import judge
 
     found = fetch_flight_recorders(client.ask, pids, output / FOLDER)
     if found.folder is None:
         return {"folder": None, "problems": list(found.problems)} if found.problems else None
-    dumps = read_dumps(found.folder)
+    dumps, report = judge(client.ask, pids, found.folder)
     problems = [*found.problems, *(str(problem) for problem in dumps.problems)]
-    conclusion = find_culprits(dumps.dumps, dumps.unreadable).conclusion
-    return {"folder": str(found.folder), "conclusion": conclusion, "problems": problems}
+    return {
+        "folder": str(found.folder),
+        "conclusion": report.conclusion,
+        "is_hung": bool(report.culprits or report.waiting),
+        "problems": problems,
+    }
 
 
 def _beside(folder: Path) -> Path:
@@ -205,5 +208,6 @@ def _flight_lines(found: dict[str, Any] | None) -> list[str]:
     shown = [f"flight recorder: {problem}" for problem in found["problems"]]
     if found["folder"] is not None:
         shown.append(f"flight recorder: {found['conclusion']}")
-        shown.append(f"see it with `pilotlight hang {found['folder']}`")
+        if found["is_hung"]:
+            shown.append(f"see it with `pilotlight hang {found['folder']}`")
     return shown

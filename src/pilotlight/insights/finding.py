@@ -111,4 +111,8 @@ def percent(ratio: float) -> str:
 
 
 def milliseconds(nanoseconds: float) -> str:
-    return f"{nanoseconds / 1e6:.2f} ms"
+    """Three digits that count: 2,019 ms and not 2019.21 ms."""
+    number = nanoseconds / 1e6
+    if number >= 99.95:
+        return f"{number:,.0f} ms"
+    return f"{number:.1f} ms" if number >= 9.995 else f"{number:.2f} ms"

@@ -114,6 +114,19 @@ def find_culprits(dumps: Sequence[Dump], unreadable: Sequence[int] = ()) -> Hang
     return HangReport((), victims, _transport(scene))
 
 
+def went_on(report: HangReport, before: Sequence[Dump], after: Sequence[Dump]) -> bool:
+    """Whether all whom the report of `before` names have done more collectives by `after`: they
+    only looked as if they waited, because a running job's dumps are of different moments."""
+    named = {*report.waiting, *(culprit.rank for culprit in report.culprits)}
+    done = {dump.rank: _done(dump) for dump in before}
+    done_after = {dump.rank: _done(dump) for dump in after}
+    return all(rank in done and done_after.get(rank, -1) > done[rank] for rank in named)
+
+
+def _done(dump: Dump) -> int:
+    return sum(group.enqueued + group.completed for group in dump.groups.values())
+
+
 def _scene(dumps: Sequence[Dump]) -> _Scene:
     scene = _Scene({dump.rank: dump for dump in dumps})
     for dump in dumps:

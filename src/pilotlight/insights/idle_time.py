@@ -8,7 +8,6 @@ from enum import Enum
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pilotlight.insights.blocking import sync_calls
 from pilotlight.insights.launched import launch_rows
@@ -109,10 +108,10 @@ def compilations(trace: Trace) -> Intervals:
 
 def captures(trace: Trace) -> Intervals:
     """From the begin of a capture until its graph was made, as far as the calls are there."""
-    begins = _calls(trace, _CAPTURE_BEGINS)
+    begins = _calls(trace, _begins_capture)
     if not len(begins):
         return EMPTY
-    ends = _calls(trace, _CAPTURE_ENDS)
+    ends = _calls(trace, _ends_capture)
     # Until the last end before the next begin.
     order = np.argsort(begins.start_ns, kind="stable")
     start_ns = begins.start_ns[order]
@@ -164,13 +163,20 @@ def _starting_in(gaps: Intervals, next_ns: Int64, calls: Spans) -> Intervals:
     return Intervals(gaps.start_ns[inside], gaps.end_ns[inside])
 
 
-def _calls(trace: Trace, pattern: re.Pattern[str]) -> Spans:
-    mask = _named(trace, lambda name: pattern.match(name) is not None)[trace.spans.name]
-    return trace.spans.take(mask & (trace.spans.kind == Kind.RUNTIME))
+@lru_cache(maxsize=1 << 16)
+def _begins_capture(name: str) -> bool:
+    return _CAPTURE_BEGINS.match(name) is not None
 
 
-def _named(trace: Trace, test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    return np.fromiter(map(test, trace.names), np.bool_, len(trace.names))
+def _ends_capture(name: str) -> bool:
+    return _CAPTURE_ENDS.match(name) is not None
+
+
+def _calls(trace: Trace, test: Callable[[str], bool]) -> Spans:
+    wanted = np.fromiter(map(test, trace.names), np.bool_, len(trace.names))
+    if not wanted.any():
+        return trace.spans.take(np.empty(0, np.int64))
+    return trace.spans.take(wanted[trace.spans.name] & (trace.spans.kind == Kind.RUNTIME))
 
 
 def _union(spans: Spans) -> Intervals:

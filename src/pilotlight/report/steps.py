@@ -16,6 +16,7 @@ from pilotlight.report.quantiles import quantile
 OUTLIERS_LISTED = 20
 OUTLIER_DEVIATIONS = 6
 OUTLIER_LEAST_RATIO = 1.25
+OUTLIER_APART_RATIO = 2
 _MAD_TO_SIGMA = 1.4826
 # Of a normal distribution 5 % lie above 1.645 standard deviations.
 _TAIL_QUANTILE = 0.95
@@ -116,7 +117,8 @@ def _runs_over_lost_ones(rows: dict[str, Array], gaps: Columns) -> Array:
 def outliers_in(duration_ns: Array) -> Array:
     """Steps far above the median: by 6 robust standard deviations of the logarithm and by a quarter
     at least. Where that is more than a few steps and nothing separates them from the others, they
-    are the tail of a job whose steps vary, and the tail itself is the measure."""
+    are the tail of a job whose steps vary, and the tail itself is the measure: outliers are those
+    far beyond it, and the last few percent where no step is within a factor of two below them."""
     if duration_ns.size < _STEPS_FOR_OUTLIERS:
         return np.zeros(duration_ns.size, bool)
     logs = np.log(np.maximum(duration_ns, 1))
@@ -125,7 +127,10 @@ def outliers_in(duration_ns: Array) -> Array:
     least = np.log(OUTLIER_LEAST_RATIO)
     mask: Array = logs > median + max(OUTLIER_DEVIATIONS * sigma, least)
     if mask.mean() > 1 - _TAIL_QUANTILE and logs[mask].min() - logs[~mask].max() < least:
-        mask = logs > median + OUTLIER_DEVIATIONS * (high - median) / _TAIL_SIGMAS
+        tail = np.sort(logs[logs >= high])
+        apart = tail[1:][np.diff(tail) >= np.log(OUTLIER_APART_RATIO)]
+        far = median + OUTLIER_DEVIATIONS * (high - median) / _TAIL_SIGMAS
+        mask = logs >= min(apart.min(initial=np.inf), far)
     return mask
 
 

@@ -248,12 +248,15 @@ def begun(step: int, rank: int, steps: int) -> bool:
     return rank == 2 and step >= STEPS - steps
 
 
-def test_a_rank_that_begins_to_be_late_in_long_steps_is_named_after_a_few_of_them() -> None:
+@pytest.mark.parametrize(("ranks", "steps"), [(8, 3), (4, 4), (4, 5)])
+def test_a_rank_that_begins_to_be_late_in_long_steps_is_named_after_a_few_of_them(
+    ranks: int, steps: int
+) -> None:
     def own(rank: int, step: int, random: np.random.Generator) -> float:
         once = 3.0 if rank == 1 and step == STEPS - 2 else 1.0
-        return 20 * steady(rank, step, random) * once * (1.4 if begun(step, rank, 5) else 1)
+        return 20 * steady(rank, step, random) * once * (1.4 if begun(step, rank, steps) else 1)
 
-    (late,) = [one for one in diagnose_windows(job(own)).findings if one.rank == 2]
+    (late,) = [one for one in diagnose_windows(job(own, ranks)).findings if one.rank == 2]
     assert (late.cause, late.confidence) == ("straggler", "high")
 
 
@@ -271,6 +274,17 @@ def test_a_few_late_steps_that_may_be_chance_name_nobody(
         return 10 * step_s * steady(rank, step, random) * (1.4 if is_late else 1)
 
     assert "straggler" not in causes(diagnose_windows(job(own)))
+
+
+@pytest.mark.parametrize("noisy", [2, 3], ids=["itself", "another"])
+def test_three_late_steps_name_nobody_where_ranks_are_now_and_then_late(noisy: int) -> None:
+    """Of one that is never late the steps of all count, those of another that is among them."""
+
+    def own(rank: int, step: int, random: np.random.Generator) -> float:
+        is_late = begun(step, rank, 3) or (rank == noisy and step in (5, 17))
+        return 20 * steady(rank, step, random) * (1.4 if is_late else 1)
+
+    assert "straggler" not in causes(diagnose_windows(job(own, 8)))
 
 
 def test_a_rank_whose_pace_goes_up_and_down_for_long_is_not_named_at_its_slowest() -> None:

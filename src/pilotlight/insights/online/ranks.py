@@ -20,7 +20,7 @@ from pilotlight.insights.online.window import (
     THROTTLE_RATIO,
     Ranks,
 )
-from pilotlight.trace.trace import Float64
+from pilotlight.trace.trace import Bool, Float64
 
 MIN_STEPS = 20
 # Of steps that are far apart fewer are enough if all say the same, and loudly.
@@ -87,9 +87,10 @@ def _begun(ranks: Ranks) -> Verdict:
     quiet = np.flatnonzero(~is_loud)
     before = int(quiet[-1]) + 1 if len(quiet) else 0
     in_a_row = len(is_loud) - before
-    usual = (int(is_loud[:before].sum()) + 1) / (before + 2)
-    is_chance = len(own) * usual**in_a_row > CHANCE
-    if not before or in_a_row < MIN_STEPS_IN_A_ROW or is_chance:
+    if not before or in_a_row < MIN_STEPS_IN_A_ROW:
+        return Verdict()
+    usual = _usual_share(own[:, :before], is_loud[:before], LOUD_RATIO * ranks.typical_ns)
+    if len(own) * usual**in_a_row > CHANCE:
         return Verdict()
     level = float(np.median(excess[:before]))
     spread = 1.4826 * float(np.median(np.abs(excess[:before] - level)))
@@ -100,6 +101,18 @@ def _begun(ranks: Ranks) -> Verdict:
         return Verdict()
     found = _held_up(latest, own[:, before:], worst).findings
     return Verdict(tuple(replace(one, confidence="high") for one in found))
+
+
+def _usual_share(own: Float64, is_loud: Bool, least_ns: float) -> float:
+    """Of the steps those in which a rank is far behind. One that never was has only so many to
+    show it, and of long steps these are few: then the steps of all ranks count."""
+    own_share = (int(is_loud.sum()) + 1) / (len(is_loud) + 2)
+    if is_loud.any():
+        return own_share
+    # At most what the middle of the others is for the slowest.
+    low = (len(own) - 2) // 2
+    middle = np.partition(own, low, axis=0)[low]
+    return min(own_share, (int((own - middle >= least_ns).sum()) + 1) / (own.size + 2))
 
 
 def _straggler(ranks: Ranks) -> Verdict:

@@ -35,6 +35,11 @@ _WORDS = {
     SYNC: "waiting for the device",
     EXPOSED_COMMUNICATION: "communication",
 }
+# As the page calls them.
+_NAMES = {LOADER: "data loader", GC: "garbage collection", COMPILE: "compilation"} | {
+    SYNC: "synchronisation",
+    EXPOSED_COMMUNICATION: "exposed communication",
+}
 _PARTS = (LOADER, GC, CHECKPOINT, COMPILE, SYNC, EXPOSED_COMMUNICATION)
 
 
@@ -125,11 +130,11 @@ def _spikes(ranks: Ranks, series: Float64) -> tuple[Finding, ...]:
             cause="irregular",
             title="Some steps take more than twice as long as the others",
             rank=ranks.rank[worst],
-            place=moved or "steps",
+            place=_NAMES.get(moved, moved) or "steps",
             evidence=(
                 f"{len(slow)} of {len(series)} steps, the longest"
                 f" {milliseconds(float(series.max()))} against {milliseconds(usual)}",
-                f"steps {', '.join(str(ranks.step[i]) for i in slow[:8])}",
+                f"step{'s' * (len(slow) > 1)} {', '.join(str(ranks.step[i]) for i in slow[:8])}",
                 f"what grew: {_WORDS.get(moved, moved) or 'no measured part'}",
             ),
             fix="make what happens in them asynchronous or rarer",
@@ -161,7 +166,7 @@ def _risen(ranks: Ranks, series: Float64) -> tuple[Finding, ...]:
             cause="changed",
             title=f"The job became slower at step {ranks.step[after.begin]}",
             rank=None,
-            place=moved or "steps",
+            place=_NAMES.get(moved, moved) or "steps",
             evidence=(
                 f"{milliseconds(before.typical)} a step before,"
                 f" {milliseconds(after.typical)} since",
