@@ -124,11 +124,12 @@ def _send_main(collector: Collector, now_ns: int) -> list[SimulatedAgent]:
 def _send(
     collector: Collector, job: FleetJob, from_ns: int, to_ns: int, last: str
 ) -> list[SimulatedAgent]:
-    """Window by window; the last one says how the job is then. Returns those that go on."""
+    """Window by window, all nodes of each: told one after the other, those that have not begun yet
+    would be silent. The last window says how the job is then. Returns those that go on."""
     agents = agents_of(job, from_ns)
-    for agent in agents:
-        for begin_ns in range(from_ns, to_ns, WINDOW_NS):
-            state = last if begin_ns + WINDOW_NS >= to_ns else "running"
+    for begin_ns in range(from_ns, to_ns, WINDOW_NS):
+        state = last if begin_ns + WINDOW_NS >= to_ns else "running"
+        for agent in agents:
             _submit(collector, agent, begin_ns, state)
     return agents if last == "running" else []
 
@@ -150,14 +151,18 @@ def _go_on(
 
 
 def _bring(collector: Collector, agents: list[SimulatedAgent], over: threading.Event) -> None:
-    """Answers what captures ask for, with traces of a simulated job."""
+    """Answers what captures ask for, with traces of a simulated job that has the same fault."""
     shape = JobShape(ranks=8, steps=4, layers=4)
-    traces = simulate(shape, [parse_fault("storage:rank=5,x=1.4", shape)])
+    hot, waiting = (
+        simulate(shape, [parse_fault(fault, shape)])
+        for fault in ("throttle:rank=5,x=1.3", "storage:rank=2,x=1.4")
+    )
     while not over.wait(1.0):
         for agent in agents:
             for request in collector.desk.pending("default", agent.name):
                 capture = str(request["capture"])
                 place, _ = collector.desk.place_for("default", capture, agent.name)
+                traces = hot if agent.job.name == MAIN else waiting
                 with tempfile.TemporaryDirectory() as folder:
                     for rank in request["ranks"]:  # type: ignore[attr-defined]
                         trace = replace(traces[rank % len(traces)], rank=rank)

@@ -267,3 +267,11 @@ def test_the_sentence_about_a_job_says_since_when_who_and_why(collector: Collect
         "Step 412 ms, 18 % slower than yesterday; rank 5 is late in 92 % of steps:"
         " its GPU runs at a lower clock (1,095 MHz, the others 1,980 MHz)."
     )
+
+
+def test_a_job_that_became_slower_is_not_said_to_be_well(collector: Collector) -> None:
+    detail = queries.job(Reader(collector.store), LLAMA)
+    slower = headline(detail, Pace(412e6, 349e6, "yesterday"), None, None)
+    assert slower == "Step 412 ms, 18 % slower than yesterday; no rule has found why."
+    same = headline(detail, Pace(412e6, 411e6, "yesterday"), None, None)
+    assert same == "Step 412 ms. Nothing is found to be wrong with it."

@@ -9,7 +9,7 @@ const SERVED = {
   "job-collectives": `#/job/${JOB}/collectives`, "job-counters": `#/job/${JOB}/counters`, "job-counter": `#/job/${JOB}/counters?counter=gpu.sm_clock_mhz`, "job-facts": `#/job/${JOB}/facts`,
   compare: `#/compare?before=${JOB}&after=${JOB}`, "compare-none": "#/compare", captures: "#/captures", agents: "#/agents",
 };
-const TRACED = { trace: "#/trace/0", timeline: "#/trace/0/timeline?open=5", "timeline-chosen": "#/trace/0/timeline?open=5&overlay=path", flame: "#/trace/0/flame?rank=5", "flame-against": "#/trace/0/flame?rank=5&against=2", roofline: "#/trace/1/roofline" };
+const TRACED = { trace: "#/trace/0", timeline: "#/trace/0/timeline?open=5", "timeline-chosen": "#/trace/0/timeline?open=5&over=path,idle", flame: "#/trace/0/flame?rank=5", "flame-against": "#/trace/0/flame?rank=5&against=2", roofline: "#/trace/1/roofline" };
 const WIDTHS = { 360: 760, 1280: 800, 2560: 1300 };
 const DATA = /\/(api|v1)\//;
 // What the server would do: answer late, know only a part, fail.

@@ -21,6 +21,19 @@ GPU_COUNTERS = {
     "gpu.sm_clock_mhz": "clock_mhz",
     "gpu.throttle_ratio": "throttle_ratio",
 }
+# As the page calls the parts of a step.
+_CAUSES = {
+    "loader": "data loaders",
+    "copy": "copies",
+    "gc": "garbage collection",
+    "sync": "synchronisation",
+    "checkpoint": "checkpoints",
+    "compile": "compilation",
+    "host": "the host",
+    "other": "what is not known",
+    "unknown": "what is not known",
+}
+_NAMED_RATIO = 0.02
 MFU_COUNTERS = ("mfu", "mfu_ratio", "train/mfu", "model.mfu_ratio")
 """What programs call it when they tell it by `pilotlight.counter`."""
 
@@ -97,18 +110,27 @@ def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
         if busy:
             text += f" · {100 * sum(busy) / len(busy):.0f} % busy"
     lost = {of: _lost(jobs, of == "GPU") for of in ("GPU", "rank")}
-    told = " and ".join(f"{hours:.3g} {of}-hours" for of, hours in lost.items() if hours)
+    told = " and ".join(f"{_hours(hours)} {of}-hours" for of, hours in lost.items() if hours)
     if told:
         causes: dict[str, float] = defaultdict(float)
         for job in jobs:
             for cause, hours in job.lost_by_cause_hours.items():
                 causes[cause] += hours
         first = sorted(causes.items(), key=lambda item: -item[1])[:3]
+        whole = sum(causes.values())
+        # What nobody would miss is no cause to name.
+        first = [item for item in first if item[1] >= _NAMED_RATIO * whole] or first[:1]
         top = sum(hours for _, hours in first)
-        *others, last = (cause for cause, _ in first)
+        *others, last = (_CAUSES.get(cause, cause) for cause, _ in first)
         names = f"{', '.join(others)} and {last}" if others else last
-        text += f" · {told} lost, {top:.3g} of them to {names}"
+        some = "" if top > (1 - _NAMED_RATIO) * whole else f", {_hours(top)} of them"
+        text += f" · {told} lost{some} to {names}"
     return text
+
+
+def _hours(number: float) -> str:
+    """Three digits, as everywhere on the page: 8.10, not 8.1."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:#.3g}"
 
 
 def _lost(jobs: list[answers.FleetJob], has_gpus: bool) -> float:

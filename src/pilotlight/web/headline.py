@@ -20,9 +20,16 @@ def headline(found: Analysis) -> str:
     text += f", device busy {share(busy)}"
     if found.diagnosis.findings:
         first = found.diagnosis.findings[0]
+        mine = [view for view in job.ranks if view.rank == first.rank]
+        # Among many, the one that is to blame hardly shows in their mean.
+        own = 1 - mine[0].all_idle_ratio if mine else busy
+        if abs(own - busy) >= 0.01:
+            text += f", that of rank {first.rank} {share(own)}"
         low, high = (_gain(r) for r in (first.gain_low_ratio, first.gain_high_ratio))
         gain = f"{low} to {high} %" if low != high else f"{high} %"
-        return f"{text}: {within(first.title)} (worth {gain} of the step)."
+        is_said = not mine or len(job.ranks) < 2 or f"ank {first.rank} " in f"{first.title} "
+        place = "" if is_said else f"on rank {first.rank} "
+        return f"{text}: {place}{within(first.title)} (worth {gain} of the step)."
     return f"{text}: nothing found that would gain 0.5 % of the step."
 
 

@@ -99,8 +99,9 @@ def _empty(rank: Int64, cut: Cut) -> Float64:
 
 
 def lateness(wait: Cells) -> Cells:
-    """Who waits least came last: how much later than the first."""
+    """Who waits least came last: how much later than the first. One rank alone tells nothing."""
     late: Cells = np.fmax.reduce(wait, axis=0) - wait
+    late[:, np.isfinite(wait).sum(axis=0) < 2] = np.nan
     return late
 
 

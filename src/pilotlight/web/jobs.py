@@ -9,10 +9,11 @@ from pilotlight.web.events import events_of
 from pilotlight.web.facts import changes_of
 from pilotlight.web.headline import duration, within
 from pilotlight.web.late import late_ratio
-from pilotlight.web.pace import Pace, pace_of
+from pilotlight.web.pace import NOTICED_RATIO, Pace, pace_of
 
 DAY_NS = 86_400_000_000_000
 LATE_RATIO = 0.25
+NOTHING_WRONG = ". Nothing is found to be wrong with it."
 
 
 def job_page(reader: Reader, name: str) -> answers.Job:
@@ -82,7 +83,9 @@ def headline(
         text = f"Step {duration(pace.recent_ns)}"
     text += pace.words
     if worst is None:
-        return f"{text}. Nothing is found to be wrong with it."
+        # What became slower has something wrong with it, found or not.
+        is_slower = (pace.change_ratio or 0.0) >= NOTICED_RATIO
+        return text + ("; no rule has found why." if is_slower else NOTHING_WRONG)
     if late_ratio is None or late_ratio < LATE_RATIO:
         evidence = f" ({worst.evidence[0]})" if worst.evidence else ""
         return f"{text}: {within(worst.title)}{evidence}."

@@ -13,8 +13,9 @@ const LEFT = 46, BOTTOM = 22, TOP = 4;
 export interface Cells { values: Float32Array; columns: number; rows: number; first: number; last: number }
 export interface Window { first: number; last: number; top: number; bottom: number }
 
-// The scale leaves out the few greatest: one hiccup must not make all else look alike.
-export function scaleOf(values: Float32Array): [number, number] {
+// The scale leaves out the few greatest: one hiccup must not make all else look alike. It spans `least`, or noise would
+// look like a storm.
+export function scaleOf(values: Float32Array, least = 0): [number, number] {
   const sample: number[] = [];
   const every = Math.max(1, Math.floor(values.length / 20_000));
   for (let i = 0; i < values.length; i += every) if (Number.isFinite(values[i]!)) sample.push(values[i]!);
@@ -22,7 +23,7 @@ export function scaleOf(values: Float32Array): [number, number] {
   sample.sort((a, b) => a - b);
   const at = (part: number) => sample[Math.min(sample.length - 1, Math.floor(part * sample.length))]!;
   const low = at(0.01), high = at(0.995);
-  return [low, Math.max(low, high)];
+  return [low, Math.max(low, high) > low ? Math.max(high, low + least) : low];
 }
 
 function painted(cells: Cells, scale: [number, number], dark: boolean): HTMLCanvasElement {
@@ -54,9 +55,9 @@ function hatched(context: CanvasRenderingContext2D, width: number, height: numbe
   context.stroke();
 }
 
-interface Properties { job: string; value: string; text(value: number): string; first: number; last: number; ranks: number; window: Window | null; onWindow(window: Window | null): void; rankLabel(rank: number): string; onOpen(rank: number, step: number): void; news: number }
+interface Properties { job: string; value: string; text(value: number): string; first: number; last: number; ranks: number; window: Window | null; onWindow(window: Window | null): void; rankLabel(rank: number): string; least?: number; onOpen(rank: number, step: number): void; news: number }
 
-export function Heat({ job, value, text, first, last, ranks, window: given, onWindow, rankLabel, onOpen, news }: Properties) {
+export function Heat({ job, value, text, first, last, ranks, window: given, onWindow, rankLabel, least = 0, onOpen, news }: Properties) {
   const source = useSource();
   const whole: Window = { first, last: Math.max(last, first + 1), top: 0, bottom: Math.max(ranks, 1) };
   const shown = given ?? whole;
@@ -93,7 +94,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
   }, [job, value, given?.first, given?.last, columns]);
 
   const dark = useDark();
-  const scale = useMemo(() => (coarse ? scaleOf(coarse.values) : ([0, 1] as [number, number])), [coarse]);
+  const scale = useMemo(() => (coarse ? scaleOf(coarse.values, least) : ([0, 1] as [number, number])), [coarse, least]);
   const hasGaps = useMemo(() => coarse?.values.some((value) => !Number.isFinite(value)) ?? false, [coarse]);
   const pictures = useMemo(() => [coarse, fine].flatMap((cells) => (cells ? [{ cells, picture: painted(cells, scale, dark) }] : [])), [coarse, fine, scale, dark]);
   const x = (step: number) => LEFT + ((step - shown.first) / (shown.last - shown.first)) * (size.current.width - LEFT);
@@ -178,7 +179,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
   };
   return (
     <div class="heat">
-      <canvas ref={pen.canvas} tabIndex={0} role="img" style={{ touchAction: given ? "none" : "pan-y" }} aria-label="Ranks and steps. Arrow keys move, plus and minus zoom, Enter opens the rank, Escape shows everything."
+      <canvas ref={pen.canvas} tabIndex={0} role="img" style={{ touchAction: given ? "none" : "pan-y", maxHeight: `${BOTTOM + TOP + 48 * Math.max(ranks, 2)}px` }} aria-label="Ranks and steps. Arrow keys move, plus and minus zoom, Enter opens the rank, Escape shows everything."
         onKeyDown={(event) => {
           const keys: Record<string, () => void> = {
             ArrowUp: () => move(-1, 0), ArrowDown: () => move(1, 0), ArrowLeft: () => move(0, -1), ArrowRight: () => move(0, 1),

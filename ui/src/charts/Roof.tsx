@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Peak } from "../data/types";
 import { threeDigits } from "../look/format";
 
-const HEIGHT = 440, LEFT = 112, BOTTOM = 48, TOP = 14, RIGHT = 24, LETTERS = 15, WIDE = 760;
+const HEIGHT = 440, LEFT = 112, BOTTOM = 48, TOP = 14, RIGHT = 24, LETTERS = 15, WIDE = 1100;
 const NARROW = 500;
 export const LIMIT_COLOURS: Record<string, string> = { compute: "compute", memory: "copy", latency: "communication", launch: "host" };
 
@@ -41,6 +41,8 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
   // The roof that counts is named first; of the others those with room above theirs.
   const labels: { peak: Peak; top: number }[] = [];
   for (const peak of peaks) if (labels.every(({ top }) => Math.abs(top - y(peak.flops)) >= LETTERS)) labels.push({ peak, top: y(peak.flops) });
+  // A name over a point hides it.
+  const isFree = ({ peak, top }: { peak: Peak; top: number }) => peak === mine || drawn.every((point) => x(point.x) + point.radius < width - RIGHT - 8 * peak.gpu.length || Math.abs(y(point.y) - top + 10) > point.radius + 6);
   return (
     <div ref={box}><svg viewBox={`0 0 ${width} ${HEIGHT}`} width="100%" role="group" aria-label={label}>
       {decades(x0, x1).filter((power) => width > NARROW || (power - x0) % 2 === 0).map((power) => <><line class="grid" x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} /><text x={x(10 ** power)} y={HEIGHT - BOTTOM + 18} text-anchor="middle">{power >= 3 ? (10 ** power).toLocaleString("en") : 10 ** power}</text></>)}
@@ -51,7 +53,7 @@ export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]
       {points.map((point, i) => isDrawn(point) && (
         <circle cx={x(point.x)} cy={y(point.y)} r={point.radius} fill={`var(--${point.colour})`} style={i === chosen ? { stroke: "var(--text)", strokeWidth: 2 } : {}}
           onPointerEnter={() => onChoose(i)} onClick={() => onChoose(i)}><title>{point.title}</title></circle>))}
-      {labels.map(({ peak, top }) => <text class={peak === mine ? "told" : "beside"} x={width - RIGHT} y={top - 6} text-anchor="end">{peak.gpu}{peak === mine && width > NARROW ? ", as far as programs reach it" : ""}</text>)}
+      {labels.filter(isFree).map(({ peak, top }) => <text class={peak === mine ? "told" : "beside"} x={width - RIGHT} y={top - 6} text-anchor="end">{peak.gpu}{peak === mine && width > NARROW ? ", as far as programs reach it" : ""}</text>)}
     </svg></div>
   );
 }

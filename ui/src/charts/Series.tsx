@@ -39,7 +39,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
           x: { time: true, ...(from_ns !== undefined && to_ns !== undefined ? { range: [from_ns / 1e9, to_ns / 1e9] as [number, number] } : {}) },
           y: { range: (_: uPlot, low: number, high: number): [number, number] => (min === null && max === null ? around(low, high) : [min ?? low, max ?? (high > 0 ? high * 1.08 : 1)]) },
         },
-        axes: [{ ...axis, space: 90, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, space: 24, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
+        axes: [{ ...axis, size: 36, space: 90, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, space: 24, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
           ...lines.map((line, number) => ({

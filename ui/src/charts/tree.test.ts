@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { boxesOf, rowsOf } from "./Flame";
-import { type Tree, callees, callers, compared, functions, lay, nameKey, nodeKey, nodeOf, sameLines, sameTotal, totals } from "./tree";
+import { type Tree, callees, callers, changes, compared, functions, lay, nameKey, nodeKey, nodeOf, sameLines, sameTotal, totals } from "./tree";
 
 // main -> a (5) -> b (3); main -> c (2) -> a (4) -> a (1)
 const tree: Tree = {
@@ -56,6 +56,12 @@ test("a comparison has the difference of each path, also of those on one side on
   assert.equal(laid.change![0], 9);
   assert.equal(change.get("d"), -6);
   for (let node = 1; node < laid.tree.parent.length; node++) assert.ok(laid.total[laid.tree.parent[node]!]! >= laid.total[node]!);
+});
+
+test("what differs is told by name, in itself, the greatest first", () => {
+  const of = (own: number[]): Tree => ({ names: ["all", "main", "a", "b"], notes: ["", "", "", ""], parent: Uint32Array.of(0, 0, 1, 1, 2), name: Uint32Array.of(0, 1, 2, 3, 3), activity: new Uint8Array(5), own: Float64Array.from(own) });
+  const rows = changes(compared(of([0, 1000, 100, 50, 50]), of([0, 1000, 140, 10, 20])));
+  assert.deepEqual(rows.map(({ label, before, after, change }) => [label, before, after, change]), [["b", 100, 30, -70], ["a", 100, 140, 40]]);
 });
 
 test("the key of a place finds it in another tree with other numbers", () => {

@@ -134,6 +134,28 @@ export function functions(laid: Laid): FunctionTime[] {
   return [...rows.values()].filter((row) => row.total > 0).sort((a, b) => b.own - a.own);
 }
 
+export interface NameChange { name: number; label: string; before: number; after: number; change: number }
+
+// What each name takes itself, before and after, the greatest difference first.
+export function changes(laid: Laid): NameChange[] {
+  const { tree, change } = laid;
+  if (!change) return [];
+  // The change of a node is that of all below it, too.
+  const own = Float64Array.from(change);
+  for (let node = 1; node < own.length; node++) own[tree.parent[node]!]! -= change[node]!;
+  const rows = new Map<number, NameChange>();
+  for (let node = 1; node < own.length; node++) {
+    const name = tree.name[node]!;
+    let row = rows.get(name);
+    if (!row) rows.set(name, (row = { name, label: lined(tree.names[name]!, hottest(tree.lines?.[node])), before: 0, after: 0, change: 0 }));
+    row.after += tree.own[node]!;
+    row.change += own[node]!;
+  }
+  for (const row of rows.values()) row.before = Math.max(0, row.after - row.change);
+  const whole = Math.max(laid.total[0] ?? 0, 1);
+  return [...rows.values()].filter((row) => Math.abs(row.change) >= 5e-4 * whole).sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
+}
+
 const outermost = (tree: Tree, name: number): number[] => {
   const found: number[] = [];
   const covered = new Uint8Array(tree.parent.length);

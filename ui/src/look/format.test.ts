@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse, write } from "../data/address";
-import { ago, duration, glued, share, shortName, signedShare, size, threeDigits } from "./format";
+import { brief, ago, duration, glued, share, shortName, signedShare, size, threeDigits } from "./format";
 
 test("numbers have three digits and a unit", () => {
   assert.equal(duration(41_234_567), "41.2\u00a0ms");
@@ -52,4 +52,8 @@ test("a kernel in an anonymous namespace has a name, and the functor that tells 
 test("names of Python are whole: what stands in brackets is no template", () => {
   for (const name of ["record.<locals>.wrap.<locals>.wrapper (errors/__init__.py)", "_call_with_frames_removed (<frozen importlib._bootstrap>)", "Optimizer.profile_hook_step.<locals>.wrapper (torch/optim/optimizer.py)", "<module> (bin/torchrun)"]) assert.equal(shortName(name), name);
   assert.equal(shortName("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, std::array<char*, 3ul>>(int)"), "vectorized_elementwise_kernel<AddFunctor>");
+});
+
+test("a number without a unit is short, also where it is large", () => {
+  assert.deepEqual([0, 2.74, 164, 4096, 97_100_000, 2.29e10].map((number) => brief(number).replace(/\u00a0/g, " ")), ["0", "2.74", "164", "4,096", "97.1 M", "22.9 G"]);
 });

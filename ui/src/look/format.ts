@@ -39,6 +39,14 @@ export function value(number: number | null | undefined): string {
   return threeDigits(number);
 }
 
+// A number whose unit nobody told: 97.1 M and not 9.71e+7.
+export function brief(number: number): string {
+  for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]] as const) {
+    if (Math.abs(number) >= unit) return `${threeDigits(number / (unit === 1e4 ? 1e3 : unit))}${space}${name}`;
+  }
+  return threeDigits(number);
+}
+
 export function size(bytes: number | null | undefined): string {
   if (bytes === null || bytes === undefined) return UNKNOWN;
   for (const [unit, name] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]] as const) {

@@ -37,6 +37,16 @@ export function CapturesPage({ id }: { id: string }) {
 
 const stateOf = (row: CaptureRow, now: number): string => (row.state === "requested" ? (now - row.requested_ns < 180e9 ? "on the way" : "given up") : row.state);
 
+// How many there are and in which state; whose the newest is, and why it was taken.
+export function told(rows: CaptureRow[], now: number): string {
+  const newest = rows.reduce((last, row) => (row.requested_ns > last.requested_ns ? row : last));
+  const states = new Map<string, number>();
+  for (const row of rows) states.set(stateOf(row, now), (states.get(stateOf(row, now)) ?? 0) + 1);
+  const [[only] = [""]] = states;
+  const counted = states.size > 1 ? [...states].map(([state, number]) => `${number} ${state}`).join(", ") : rows.length > 1 ? `all ${only}` : only;
+  return `${plural(rows.length, "capture")}, ${counted}; the newest is of ${newest.job}, ${ago(newest.requested_ns, now)} (${newest.reason})`;
+}
+
 function AllCaptures() {
   const { query } = useAddress();
   const news = useNews(2000);
@@ -45,15 +55,13 @@ function AllCaptures() {
   const { value: rows, failure, again, partial } = useData<CaptureRow[]>(`v1/captures?limit=500${only ? `&job=${encodeURIComponent(only)}` : ""}`, news);
   const now = Date.now() * 1e6;
   if (failure) return <PageFailed failure={failure} again={again} />;
-  const under = rows?.filter((row) => stateOf(row, now) === "on the way").length ?? 0;
-  const failed = rows?.filter((row) => row.state === "failed").length ?? 0;
   const wanted = text.trim().toLowerCase();
   const shown = rows?.filter((row) => !wanted || [row.id, row.job, row.reason, row.asked_by, row.problem, row.state].some((each) => each.toLowerCase().includes(wanted))) ?? [];
   return (
     <>
-      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows?.length === 0 ? "No capture yet" : rows ? [plural(rows.length, "capture"), under ? `${under} on the way` : "", failed ? `${failed} failed` : ""].filter(Boolean).join(", ") : "Asking the store …"}</h1><Partial when={partial} /></header>
+      <header><p class="about">captures{only && <> of <a href={write(["job", only])}>{only}</a></>}</p><h1>{rows?.length === 0 ? "No capture yet" : rows ? told(rows, now) : "Asking the store …"}</h1><Partial when={partial} /></header>
       <Ask only={only} />
-      {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="Take one above, or on a terminal" command={`pilotlight capture ${only || "JOB"} --steps 3 --ranks all`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
+      {!rows ? <Waiting height={260} /> : rows.length === 0 ? <Empty title="Take one above, or on a terminal" command={`pilotlight capture ${only || "JOB"} --steps 3 --collector ${location.origin}`}>A capture takes the last seconds out of the flight recorders of the ranks: by hand, or by a trigger when a step is slow, a rank late or a job hangs.</Empty>
         : <><div class="tools"><Search value={text} onInput={setText} />{only && <a href={write(["captures"])}>of all jobs</a>}</div>
           <Table rows={shown} limit={100} label="captures" isCards empty="No capture fits." columns={[
             { title: "capture", isText: true, cell: (row) => <a href={write(["captures", row.id])}>{row.id}</a>, sort: (row) => row.id },
@@ -95,14 +103,14 @@ function OneCapture({ id }: { id: string }) {
   const expire = async () => {
     try { await source.post("v1/captures/expire", { id }); setTold(""); again(); } catch (error) { setTold(`not removed: ${(error as Error).message}`); }
   };
-  const open = nodes.some((node) => node.state === "stored" && node.bytes > 0);
+  const open = nodes.some((node) => node.state === "stored" && node.bytes > 0), stored = nodes.reduce((sum, node) => sum + node.bytes, 0);
   return (
     <>
       <header><p class="about"><a href={write(["captures"])}>captures</a> · {id} · of <a href={write(["job", row.job])}>{row.job}</a> · asked by {row.asked_by || "a rule"} ({row.reason}) {ago(row.requested_ns, capture.now_ns)}</p><h1 aria-live="polite">{sentence(capture)}</h1></header>
       <p class="tools">
         {open && <><a class="button" href={write(["trace", id])}>what is wrong in it</a><a class="button" href={write(["trace", id, "timeline"])}>timeline</a><a class="button" href={write(["trace", id, "flame"])}>flame graph</a></>}
         {!capture.is_open && row.state !== "expired" && <button type="button" onClick={() => void expire()}>remove its files now</button>}
-        <span class="quiet">{size(nodes.reduce((sum, node) => sum + node.bytes, 0))}; {clock(row.from_ns)} to {clock(row.to_ns).slice(11)}{row.state !== "expired" && row.expires_ns ? `; expires in ${duration(row.expires_ns - capture.now_ns)}` : ""}</span>
+        <span class="quiet">{stored > 0 && `${size(stored)}; `}{clock(row.from_ns)} to {clock(row.to_ns).slice(11)}{row.state !== "expired" && row.expires_ns ? `; expires in ${duration(row.expires_ns - capture.now_ns)}` : ""}</span>
         <span class="partial" role="alert">{told}</span>
       </p>
       <Table title="Node by node" rows={nodes} limit={200} columns={[

@@ -44,7 +44,7 @@ export function ComparePage() {
   return (
     <>
       {!before || !after ? <><header><p class="about">compare</p><h1>Which two? Jobs, or two stretches of one.</h1></header>{side("before", before, beforeSpan)}{side("after", after, afterSpan)}
-        {jobs.length === 0 ? <Empty title="No job is stored yet" command="pilotlight run -- python train.py" /> : <Offers jobs={jobs} />}</>
+        {jobs.length === 0 ? <Empty title="No job is stored yet" command={`PILOTLIGHT_COLLECTOR=${location.origin} pilotlight run -- python train.py`} /> : <Offers jobs={jobs} />}</>
         : <Compared key={`${before}${after}`} before={before} after={after} a={spanOf(beforeSpan, jobs.find((row) => row.job === before))} b={spanOf(afterSpan, jobs.find((row) => row.job === after))} tools={<>{side("before", before, beforeSpan)}{side("after", after, afterSpan)}</>} />}
     </>
   );

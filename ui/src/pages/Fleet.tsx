@@ -35,7 +35,7 @@ export function FleetPage() {
     <>
       <header><p class="about">fleet{fleet && <> · the last {since} · {clock(fleet.now_ns)}</>}</p><h1>{fleet ? glued(fleet.headline) : "Asking the store …"}</h1><Partial when={fleet?.is_partial} /></header>
       {!fleet ? <Waiting height={420} label="jobs" /> : fleet.jobs.length === 0
-        ? <Empty title="Send a job here" command={`PILOTLIGHT_COLLECTOR=${location.origin} pilotlight run -- python train.py`}>On one machine this is all; on a cluster, start an agent on each node: <code>pilotlight agent --collector {location.origin}</code></Empty>
+        ? <Empty title="Send a job here" command={`PILOTLIGHT_COLLECTOR=${location.origin} pilotlight run -- python train.py`}>The command below sends a job of this machine here. On a cluster, start an agent on each node: <code>pilotlight agent --collector {location.origin}</code></Empty>
         : <>
           <div class="tools">
             <Search value={text} onInput={setText} />

@@ -89,8 +89,8 @@ function StepTime({ job, range, news }: Part) {
       <div class="tools"><h2>Step time</h2>
         <span class="quiet">{job.step_ns !== null && <>the last 10 min {duration(job.step_ns)}{changed !== null && <> ({signedShare(changed)} to {job.earlier})</>} · </>}{job.row.steps > 0 && <>all its steps: {[...(job.step_ns === null ? [`mean ${duration(job.row.step_ns)}`] : []), ...Object.entries(job.quantiles_ns).map(([name, ns]) => `${name} ${duration(ns)}`)].join(", ")}</>}</span>
         <Zoomed job={job.row.job} range={range} /></div>
-      {failure ? <Failed failure={failure} again={again} /> : !series ? <Waiting height={220} /> : series.time_ns.length === 0 ? (job.row.steps ? <p class="empty">No step in this time.</p> : <Empty title="Steps make the job readable" command="pilotlight.step()">They come by themselves from the frameworks that pilotlight knows. In a loop of its own, a program says it once a step; until then its stacks, kernels and counters are in the other views.</Empty>)
-        : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} max={cut} />}
+      {failure ? <Failed failure={failure} again={again} /> : !series ? <Waiting height={276} /> : series.time_ns.length === 0 ? (job.row.steps ? <p class="empty">No step in this time.</p> : <Empty title="Steps make the job readable" command="pilotlight.step()">They come by themselves from the frameworks that pilotlight knows. In a loop of its own, a program says it once a step; until then its stacks, kernels and counters are in the other views.</Empty>)
+        : <Series time_ns={series.time_ns} lines={lines} text={duration} label="step time over time" height={240} onZoom={zoomTo} marks={marks} from_ns={range.from} to_ns={range.to} max={cut} />}
       {cut !== null && series && <p class="quiet">Cut off at {duration(cut)}; the longest step takes {duration(Math.max(...series.max_ns.map(Number)))}. Drag over it to see it whole.</p>}
       <Events job={job} range={range} />
     </section>

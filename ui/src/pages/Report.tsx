@@ -5,7 +5,8 @@ import { lay, type Tree } from "../charts/tree";
 import { useChoice, useKept } from "../data/address";
 import { useAnswer } from "../data/load";
 import type { FlameDocument, GpuWork, ReportDocument, Times } from "../data/report";
-import { clock, count, duration, glued, share, shortFile, signedShare, size, threeDigits, UNKNOWN, value } from "../look/format";
+import { counterWords } from "../look/counter";
+import { clock, count, duration, glued, share, shortFile, signedShare, size, threeDigits, UNKNOWN } from "../look/format";
 import { FlameAlone } from "../parts/FlameView";
 import { Bar, Choose, PageFailed, Search, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
@@ -148,7 +149,7 @@ function Tables({ report, label }: Part) {
   return (
     <div class="columns">
       <Table title="Steps" rows={report.steps} columns={[
-        { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "steps", cell: (row) => count(row.count) }, { title: "median", cell: (row) => duration(row.median_ns) },
+        { title: "rank", isText: true, isBrief: true, cell: (row) => label(row.process) }, { title: "steps", cell: (row) => count(row.count) }, { title: "median", cell: (row) => duration(row.median_ns) },
         { title: "p95", cell: (row) => duration(row.p95_ns) }, { title: "min", cell: (row) => duration(row.min_ns) }, { title: "max", cell: (row) => duration(row.max_ns) },
         { title: "outliers", cell: (row) => count(row.outlier_count) }, { title: "cost", cell: (row) => share(row.total_ns ? row.outlier_excess_ns / row.total_ns : 0) }]} />
       <Table title="Steps that took much longer" rows={outliers} columns={[
@@ -156,7 +157,7 @@ function Tables({ report, label }: Part) {
         { title: "took", cell: (row) => duration(row.duration_ns) }, { title: "× median", cell: (row) => threeDigits(row.ratio) }, { title: "GC", cell: (row) => (row.gc_ns ? duration(row.gc_ns) : "") },
         { title: "mostly in", isText: true, cell: (row) => (row.doing ? `${row.doing} (${share(row.doing_ratio)})` : "") }]} />
       <Table title={`Functions of ${report.functions_of_threads.slice(0, 3).join(", ")}`} rows={report.functions} columns={[
-        { title: "function", isText: true, cell: (row) => named(row.function, row.file), sort: (row) => row.function }, { title: "self", cell: (row) => share(row.self_ns / total), sort: (row) => row.self_ns },
+        { title: "function", isText: true, isName: true, cell: (row) => <span title={`${row.function} ${row.file}`}>{named(row.function, row.file)}</span>, sort: (row) => row.function }, { title: "self", cell: (row) => share(row.self_ns / total), sort: (row) => row.self_ns },
         { title: "total", cell: (row) => share(row.total_ns / total), sort: (row) => row.total_ns }, { title: "running", cell: (row) => (row.self_ns ? share(row.running_ns / row.self_ns) : "") }, { title: "samples", cell: (row) => count(row.samples), sort: (row) => row.samples }]} />
       <Table title="Ranges" rows={report.ranges} columns={[
         { title: "name", isText: true, cell: (row) => row.name + (row.partial ? ` (${count(row.partial)} partial)` : "") }, { title: "count", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
@@ -166,9 +167,9 @@ function Tables({ report, label }: Part) {
         { title: "thread", isText: true, cell: (row) => row.name || `thread ${row.thread}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "samples", cell: (row) => count(row.samples) }, { title: "states", cell: (row) => <Bar pieces={pieces(row.times)} /> },
         { title: "running", cell: (row) => partOf(row.times, row.times.running_ns) }, { title: "GIL wait", cell: (row) => partOf(row.times, row.times.gil_wait_ns) }]} />
       <Table title="Counters" rows={report.counters} columns={[
-        { title: "name", isText: true, cell: (row) => row.name }, { title: "rank", cell: (row) => label(row.process) }, { title: "last", cell: (row) => value(row.last) }, { title: "min", cell: (row) => value(row.min) }, { title: "max", cell: (row) => value(row.max) }]} />
+        { title: "name", isText: true, cell: (row) => row.name }, { title: "rank", cell: (row) => label(row.process) }, ...(["last", "min", "max"] as const).map((key) => ({ title: key, cell: (row: (typeof report.counters)[number]) => counterWords(row.name).text(row[key]) }))]} />
       <Table title="Garbage collection" rows={report.garbage} empty="None seen." columns={[
-        { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "collections", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns) }, { title: "of the time", cell: (row) => share(row.ratio) },
+        { title: "rank", isText: true, isBrief: true, cell: (row) => label(row.process) }, { title: "collections", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns) }, { title: "of the time", cell: (row) => share(row.ratio) },
         { title: "longest", cell: (row) => duration(row.longest_ns) }, { title: "after", cell: (row) => (row.longest_since_start_ns === null ? "" : duration(row.longest_since_start_ns)) }]} />
       <Table title="Processes" rows={report.processes} columns={[
         { title: "rank", isText: true, isBrief: true, cell: (row) => row.label }, { title: "pid", cell: (row) => String(row.pid) }, { title: "lived", cell: (row) => duration(row.duration_ns) },

@@ -7,7 +7,7 @@ import { useChoice, useKept, write } from "../data/address";
 import { useSource } from "../data/load";
 import type { Hits, Total, Totals, Trace } from "../data/types";
 import { activities } from "../look/colours";
-import { count, duration, plural, share, shortName } from "../look/format";
+import { brief, count, duration, plural, share, shortName } from "../look/format";
 import { Check, Field, Search, Table } from "../parts/parts";
 
 export function wholeView(trace: Trace): View {
@@ -41,7 +41,8 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
     if (query["open"]) return new Set(query["open"] === NONE ? [] : query["open"].split(",").map(Number));
     // Of many ranks the one that the first finding points to is unfolded.
     const first = trace.findings[0]?.places[0]?.rank ?? trace.findings[0]?.rank ?? trace.ranks[0]?.rank;
-    return new Set(trace.ranks.length <= 2 ? trace.ranks.map((rank) => rank.rank) : first === undefined ? [] : [first]);
+    // Without a device nothing sums up a folded rank.
+    return new Set(trace.ranks.length <= 2 || (trace.ranks.length <= 8 && !trace.ranks.some((rank) => rank.parts)) ? trace.ranks.map((rank) => rank.rank) : first === undefined ? [] : [first]);
   }, (next) => ({ open: [...next].join(",") || NONE }));
   const [picked, setPicked] = useKept<Picked | null>(({ span }) => pickedOf(span), (next) => ({ span: next && [next.rank, next.row, next.start, next.duration].map(Math.round).join(",") }));
   const [range, setRange] = useKept<Range | null>((query) => rangeOf(query["range"]), (next) => ({ range: next && [next.from, next.to, next.rank, ...next.rows].join(",") }));
@@ -190,14 +191,16 @@ function Selected({ trace, range, base }: { trace: Trace; range: Range; base: st
 }
 
 function Counters({ trace, view }: { trace: Trace; view: View }) {
-  const shown = useMemo(() => trace.counters.slice(0, 12), [trace]);
-  return <div class="columns">{shown.map((series) => <CounterLine series={series} view={view} />)}</div>;
+  const moving = useMemo(() => trace.counters.filter(({ value: [first, ...rest] }) => rest.some((each) => each !== first)), [trace]);
+  const shown = moving.slice(0, 12), still = trace.counters.length - moving.length;
+  return <><div class="columns">{shown.map((series) => <CounterLine series={series} view={view} />)}</div>
+    {trace.counters.length > shown.length && <p class="quiet">Not drawn: {[moving.length > shown.length ? `${moving.length - shown.length} more` : "", still ? `${still} that ${still === 1 ? "does" : "do"} not change` : ""].filter(Boolean).join(", ")}.</p>}</>;
 }
 
 function CounterLine({ series, view }: { series: Trace["counters"][number]; view: View }) {
   const points = series.time_ns.map((time, i) => [time, series.value[i]!] as const).filter(([time]) => time >= view.from && time <= view.to);
-  const low = Math.min(0, ...points.map((point) => point[1])), high = Math.max(...points.map((point) => point[1]), low + 1e-9);
-  const path = points.map(([time, value], i) => `${i ? "L" : "M"}${((time - view.from) / (view.to - view.from)) * 600},${58 - ((value - low) / (high - low)) * 54}`).join("");
-  return <figure style={{ margin: "0 0 1rem" }}><figcaption class="quiet">rank {series.rank}: {series.name}, {points.length ? `${low.toPrecision(3)} to ${high.toPrecision(3)}` : "no value in this view"}</figcaption>
+  const low = Math.min(0, ...points.map((point) => point[1])), high = Math.max(low, ...points.map((point) => point[1]));
+  const path = points.map(([time, value], i) => `${i ? "L" : "M"}${((time - view.from) / (view.to - view.from)) * 600},${58 - ((value - low) / (high - low || 1)) * 54}`).join("");
+  return <figure style={{ margin: "0 0 1rem" }}><figcaption class="quiet">rank {series.rank}: {series.name}, {points.length ? high > low ? `${brief(low)} to ${brief(high)}` : brief(low) : "no value in this view"}</figcaption>
     <svg viewBox="0 0 600 60" preserveAspectRatio="none" width="100%" height="60" role="img" aria-label={series.name}><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" vector-effect="non-scaling-stroke" /></svg></figure>;
 }

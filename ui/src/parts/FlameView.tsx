@@ -2,9 +2,9 @@
 // zoomed into and looked at is in the address.
 import { useMemo } from "preact/hooks";
 import { Flame } from "../charts/Flame";
-import { callees, callers, functions, type Laid, lay, nameKey, nodeKey, nodeOf, type Tree } from "../charts/tree";
+import { callees, callers, changes, functions, type Laid, lay, nameKey, nodeKey, nodeOf, type Tree } from "../charts/tree";
 import { change, useAddress, useChoice } from "../data/address";
-import { duration, share, shortName } from "../look/format";
+import { duration, share, shortName, signedShare } from "../look/format";
 import { Table } from "./parts";
 
 interface Properties { laid: Laid; text: string; palette: readonly string[] }
@@ -28,6 +28,7 @@ const look = (tree: Tree, number: number): void => change({ of: nameKey(tree.nam
 export function FlameView({ laid, text, palette, limit }: Properties & { limit: number }) {
   const { tree } = laid;
   const rows = useMemo(() => (laid.change ? [] : functions(laid)), [laid]);
+  const moved = useMemo(() => (laid.change ? changes(laid) : []), [laid]);
   const whole = laid.total[0] || 1;
   return (
     <>
@@ -36,6 +37,10 @@ export function FlameView({ laid, text, palette, limit }: Properties & { limit: 
         { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${palette[row.activity]})` }} /> <button type="button" class="plain" title={row.label} onClick={() => look(tree, row.name)}>{shortName(row.label)}</button></>, sort: (row) => tree.names[row.name]! },
         { title: "self", cell: (row) => duration(row.own), sort: (row) => row.own }, { title: "of all", cell: (row) => share(row.own / whole) },
         { title: "total", cell: (row) => duration(row.total), sort: (row) => row.total }, { title: "of all", cell: (row) => share(row.total / whole) }]} />}
+      {laid.change && <Table title="What differs, by name" rows={moved} limit={limit} empty="No name takes more or less by half a thousandth of the whole." columns={[
+        { title: "name", isText: true, isName: true, cell: (row) => <><span class="swatch" style={{ background: `var(--${row.change > 0 ? "more" : "less"})` }} /> <span title={row.label}>{shortName(row.label)}</span></>, sort: (row) => row.label },
+        { title: "before", hint: "in the name itself, without what it calls", cell: (row) => duration(row.before), sort: (row) => row.before }, { title: "now", cell: (row) => duration(row.after), sort: (row) => row.after },
+        { title: "difference", cell: (row) => <>{row.change >= 0 ? "+" : "−"}{duration(Math.abs(row.change))}</>, sort: (row) => row.change }, { title: "of the whole", cell: (row) => signedShare(row.change / whole), sort: (row) => Math.abs(row.change) }]} />}
     </>
   );
 }

@@ -11,6 +11,12 @@ const ORDER = ["compute", "communication", "copy", "loader", "host", "sync", "gc
 
 export const partColour = (part: string): string => COLOURS[part] ?? "other";
 
+// With what of the whole is in none of them: a bar of the known parts alone would tell shares of nobody knows what.
+export function wholePieces(parts: Record<string, number>, whole_ns: number): Piece[] {
+  const left = whole_ns - Object.values(parts).reduce((sum, ns) => sum + ns, 0);
+  return storedPieces(left > 0.005 * whole_ns ? { ...parts, unknown: (parts["unknown"] ?? 0) + left } : parts);
+}
+
 export function storedPieces(parts: Record<string, number>): Piece[] {
   return Object.entries(parts).filter(([, ns]) => ns > 0)
     .sort((a, b) => ORDER.indexOf(a[0]) - ORDER.indexOf(b[0]))

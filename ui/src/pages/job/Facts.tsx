@@ -3,7 +3,7 @@ import { write } from "../../data/address";
 import type { Job } from "../../data/types";
 import { ago, clock, count, duration } from "../../look/format";
 import { Bar, Table } from "../../parts/parts";
-import { storedPieces } from "../../parts/time";
+import { wholePieces } from "../../parts/time";
 
 export function Facts({ job }: { job: Job }) {
   return <div class="columns">
@@ -14,7 +14,7 @@ export function Facts({ job }: { job: Job }) {
     <Table title="What changed between attempts" rows={job.changes} empty={job.attempts.length > 1 ? "Nothing: all attempts had the same command, versions and size." : "There was one attempt only."} columns={[
       { title: "attempt", cell: (row) => String(row.attempt) }, { title: "fact", isText: true, isBrief: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
     <Table title="Ranks" rows={job.ranks} limit={64} columns={[
-      { title: "rank", cell: (row) => <a href={write(["job", job.row.job], { rank: row.rank })}>{row.rank}</a>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node }, { title: "gpu", cell: (row) => String(row.gpu) }, { title: "pid", cell: (row) => String(row.pid) }, { title: "step", cell: (row) => count(row.step), sort: (row) => row.step },
-      { title: "mean step", cell: (row) => duration(row.step_ns), sort: (row) => row.step_ns }, { title: "time", cell: (row) => <Bar pieces={storedPieces(row.parts_ns)} narrow /> }, { title: "state", isText: true, isBrief: true, cell: (row) => row.state }, { title: "drops", cell: (row) => count(row.records_dropped), sort: (row) => row.records_dropped }]} />
+      { title: "rank", cell: (row) => <a href={write(["job", job.row.job], { rank: row.rank })}>{row.rank}</a>, sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node }, { title: "gpu", cell: (row) => (row.gpu < 0 ? "–" : String(row.gpu)) }, { title: "pid", cell: (row) => String(row.pid) }, { title: "step", cell: (row) => count(row.step), sort: (row) => row.step },
+      { title: "mean step", cell: (row) => duration(row.step_ns), sort: (row) => row.step_ns }, { title: "time", cell: (row) => <Bar pieces={wholePieces(row.parts_ns, row.steps * row.step_ns)} narrow /> }, { title: "state", isText: true, isBrief: true, cell: (row) => row.state }, { title: "drops", cell: (row) => count(row.records_dropped), sort: (row) => row.records_dropped }]} />
   </div>;
 }

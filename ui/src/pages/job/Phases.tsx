@@ -19,11 +19,14 @@ export function phasesOf(told: Record<string, number[]>): { name: string; label:
   return [...known, ...rest.map((name) => ({ name, label: name, colour: "copy" })), ...(told["other"] ? [{ name: "other", label: "other", colour: "other" }] : [])];
 }
 
-// The steps of the latest windows may be there before their phases are: that is not a time without any.
+// The steps of the latest windows may be there before their phases, or all of them, are: that is not a time without any.
 export function settled(told: Told): Told {
   const named = Object.entries(told.phases_ns).filter(([name]) => name !== "other").map(([, values]) => values);
   let end = told.time_ns.length;
-  while (end > 0 && named.every((values) => !values[end - 1])) end--;
+  const covered = told.time_ns.map((_, i) => { const sum = named.reduce((ns, values) => ns + (values[i] ?? 0), 0); return sum / (sum + (told.phases_ns["other"]?.[i] ?? 0) || 1); });
+  while (end > 0 && !covered[end - 1]) end--;
+  const usual = covered.slice(0, end).sort((a, b) => a - b)[end >> 1] ?? 0;
+  if (end > 2 && covered[end - 1]! < usual / 2) end--;
   return { ...told, time_ns: told.time_ns.slice(0, end), phases_ns: Object.fromEntries(Object.entries(told.phases_ns).map(([name, values]) => [name, values.slice(0, end)])) };
 }
 

@@ -72,7 +72,7 @@ function Operators({ job, captures, gpu, now }: { job: string; captures: Capture
   const chosen = captures.find((row) => row.id === query["capture"]) ?? captures[0];
   const { value, failure } = useAnswer<Roofline>(chosen ? `traces/${chosen.id}/roofline${gpu ? `?gpu=${encodeURIComponent(gpu)}` : ""}` : null);
   const take = <p class="links"><a class="button" href={write(["captures"], { job, steps: 3, shapes: 1 })}>trace 3 steps with shapes</a></p>;
-  if (!chosen) return <Empty title="Operators: not measured" command={`pilotlight capture ${job} --steps 3 --shapes --collector ADDRESS`}>What runs all the time carries names and times of kernels and no shapes of tensors, so it is not known how near a single operator comes to the roof. A capture of a few steps with shapes tells it. {take}</Empty>;
+  if (!chosen) return <Empty title="Operators: not measured" command={`pilotlight capture ${job} --steps 3 --shapes --collector ${location.origin}`}>What runs all the time carries names and times of kernels and no shapes of tensors, so it is not known how near a single operator comes to the roof. A capture of a few steps with shapes tells it. {take}</Empty>;
   return (
     <section aria-label="operators">
       <div class="tools"><h2>Operators, from a capture</h2>
