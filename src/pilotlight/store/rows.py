@@ -23,7 +23,8 @@ _LARGEST = np.int64(1 << 62)
 
 def arrow_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
     """One table for each that has rows; the same batches always give the same rows. Ranks and names
-    come first, so that whoever reads meanwhile knows what the other rows are of."""
+    come first, so that whoever reads meanwhile knows what the other rows are of; jobs come last, so
+    that one that is told to have ended has all its rows."""
     made: dict[str, pa.Table] = {}
     losses: list[dict[str, object]] = []
     for name in ("steps", "windows", "histograms", "collectives", "counters"):
@@ -31,7 +32,9 @@ def arrow_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
         losses += lost
         if table is not None:
             made[name] = table
-    return {**_described(batches, losses), **made}
+    described = _described(batches, losses)
+    jobs = {name: described.pop(name) for name in ("jobs",) if name in described}
+    return {**described, **made, **jobs}
 
 
 def _measured(name: str, batches: Sequence[Batch]) -> tuple[pa.Table | None, list[dict[str, Any]]]:
