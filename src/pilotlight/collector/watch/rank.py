@@ -46,6 +46,7 @@ class RecentRank:
     told: Array = field(default_factory=lambda: np.empty((0, len(COLUMNS)), np.int64))
     counters: dict[str, float] = field(default_factory=dict)
     collectives: tuple[CollectiveSum, ...] = ()
+    first_step_ns: int = 0
     last_step_ns: int = 0
     entered: dict[str, int] = field(default_factory=dict)
     finished: dict[str, int] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class RecentRank:
         self._stride = _stride(rows)
         if self._stride > 1:
             self._thin = _newest(self._thin, rows[rows[:, 0] % self._stride == 0], MOST_STEPS)
+        self.first_step_ns = self.first_step_ns or int(rows[:, 1].min())
         last = self.rows[-1]
         self.last_step_ns = max(self.last_step_ns, int(last[1] + last[2]))
 

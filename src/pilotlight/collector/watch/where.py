@@ -16,6 +16,7 @@ from pilotlight.store.store import Store
 
 _LOOK_BACK_NS = 60_000_000_000
 _AGAIN_NS = 20_000_000_000
+_SOON_NS = 5_000_000_000
 _OTHERS = 8
 _EXPLAINED_RATIO = 0.5
 _ITSELF = " itself"
@@ -71,7 +72,7 @@ class Locator:
             return finding
         key = job.tenant, job.job, rank
         asked_ns, place = self._known.get(key, (0, None))
-        if job.told_ns - asked_ns >= _AGAIN_NS:
+        if job.told_ns - asked_ns >= (_SOON_NS if place is None else _AGAIN_NS):
             place = self._ask(job, rank)
             self._known[key] = job.told_ns, place
         if place is None or place.excess_ratio < _EXPLAINED_RATIO * finding.gain_high_ratio:
@@ -89,9 +90,11 @@ class Locator:
 
     def _ask(self, job: RecentJob, rank: int) -> Place | None:
         others = [one for one in job.ranks if one != rank][:_OTHERS]
-        # What came last is not in the tables yet.
+        # What came last is not in the tables yet; what came before the steps, as imports, is in
+        # none of them.
         until_ns = job.told_ns - _AGAIN_NS // 2
-        span = Span(until_ns - _LOOK_BACK_NS, until_ns)
+        begun_ns = max(job.ranks[one].first_step_ns for one in (rank, *others))
+        span = Span(max(until_ns - _LOOK_BACK_NS, begun_ns), until_ns)
         try:
             found = rank_stacks(Reader(self._store, job.tenant), job.job, span, [rank, *others])
         except StoreError:
