@@ -85,7 +85,7 @@ async function run({ name, address, options }) {
     });
   } catch (error) {
     faults.push(String(error.stack ?? error));
-    for (const page of browser.contexts().flatMap((context) => context.pages())) faults.push(`then at ${page.url()}: ${(await page.locator("main").innerText().catch(() => "")).slice(0, 600)}`);
+    for (const page of browser.contexts().flatMap((context) => context.pages())) faults.push(`then at ${page.url()}: ${(await page.locator("main").innerText().catch(() => "")).slice(0, 3000)}`);
   }
   await Promise.all(browser.contexts().map((context) => context.close()));
   return faults;
