@@ -55,7 +55,8 @@ def test_the_last_minutes_are_told_against_all_steps_before(collector: Collector
 
 def test_yesterday_comes_first_and_is_named(collector: Collector) -> None:
     day = DAY_NS / MINUTE_NS
-    reader = told(collector, "old", (day + 60, 50, 100), (120, 50, 500), (0, 10, 118))
+    # The day before begins at a whole hour, up to two hours before these 24.
+    reader = told(collector, "old", (day + 180, 50, 100), (120, 50, 500), (0, 10, 118))
     pace = pace_of(reader, "j")
     assert (pace.earlier, pace.earlier_ns) == ("yesterday", 100)
     assert pace.words == ", 18 % slower than yesterday"
