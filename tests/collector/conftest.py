@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,29 @@ def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
         assert time.monotonic() < deadline, "never became true"
         time.sleep(0.05)
     return result
+
+
+@contextmanager
+def program(*words: str) -> Iterator[None]:
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        running.kill()
+        running.wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def get(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return json.loads(answer.read())
+    except OSError:
+        return None
 
 
 @pytest.fixture

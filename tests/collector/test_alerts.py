@@ -1,34 +1,26 @@
-"""What leaves the collector for others' ears, with a real Alertmanager and a real Prometheus."""
+"""What leaves the collector for others' ears, with a real Alertmanager."""
 
 from __future__ import annotations
 
-import json
 import queue
 import shutil
-import socket
-import subprocess
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from email.message import Message
 from http.client import BadStatusLine
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
 pytest.importorskip("chdb", reason="the collector needs pilotlight[server]")
 
-from tests.collector.conftest import RunningCollector, until
+from tests.collector.conftest import free_port, get, program, until
 
 from pilotlight.collector.config import Alerts
 from pilotlight.collector.watch.alerts import Announcer, slack
 from pilotlight.collector.watch.opened import Opened
 from pilotlight.insights.finding import Finding
-from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
 
 FINDING = Finding(
     rule="C02", cause="hang", title="The job hangs", rank=None, place="", evidence=("no step",),
@@ -141,29 +133,6 @@ def test_a_job_cannot_call_a_whole_channel_by_its_name() -> None:
     assert "<" not in text and "&lt;!channel&gt; &amp; co" in text
 
 
-@contextmanager
-def program(*words: str) -> Iterator[None]:
-    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        running.kill()
-        running.wait()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
-def get(url: str) -> Any:
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return json.loads(answer.read())
-    except OSError:
-        return None
-
-
 @pytest.mark.skipif(
     not shutil.which("prometheus-alertmanager"), reason="needs Debian's prometheus-alertmanager"
 )
@@ -186,30 +155,6 @@ def test_a_real_alertmanager_has_a_finding_as_long_as_it_is_open(tmp_path: Path)
         until(lambda: get(f"{url}/api/v2/alerts") == [], 60)
         announcer.close()
         assert announcer.counts == {"alertmanager sent": 2}
-
-
-@pytest.mark.skipif(not shutil.which("prometheus"), reason="needs Debian's prometheus")
-def test_a_real_prometheus_scrapes_the_ranks_of_a_job(
-    running: RunningCollector, tmp_path: Path
-) -> None:
-    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
-    agent = SimulatedAgent(FleetJob("nightly", ranks_per_node=2), 0, now_ns)
-    running.ask("POST", "/v1/batches", agent.batch(now_ns - WINDOW_NS, now_ns))
-    until(lambda: running.get("/v1/jobs")["data"], 60)
-    target = running.url.removeprefix("http://")
-    config = tmp_path / "prometheus.yml"
-    config.write_text(
-        "scrape_configs: [{job_name: pilotlight, scrape_interval: 2s, scrape_timeout: 2s,"
-        f" static_configs: [{{targets: ['{target}']}}]}}]\n"
-    )
-    url = f"http://127.0.0.1:{free_port()}"
-    with program(
-        "prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-        f"--web.listen-address={url.removeprefix('http://')}",
-    ):  # fmt: skip
-        asked = f"{url}/api/v1/query?query=pilotlight_step_duration_seconds"
-        found = until(lambda: ((get(asked) or {}).get("data") or {}).get("result"), 60)
-    assert {one["metric"]["rank"] for one in found} == {"0", "1"}
 
 
 def test_a_receiver_that_speaks_something_else_than_http_is_tried_again() -> None:
