@@ -41,6 +41,7 @@ VERBS = {
     "query": "Query",
     "token": "Token",
     "store": "Store",
+    "completion": "Completion",
 }
 
 _DESCRIPTION = "The profiler that stays on: records any Python job, says where the time goes."
