@@ -152,21 +152,32 @@ PyObject* py_status(PyObject*, PyObject*) {
                        static_cast<long long>(status.period_ns), "off", off);
 }
 
-PyObject* py_event(PyObject*, PyObject* const* args, Py_ssize_t count) {
+PILOTLIGHT_COLD PyObject* event_slowly(PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || !PyLong_Check(args[0]) || !PyLong_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "event(a, b): takes two int");
     return nullptr;
   }
-  if (Probe::get().collecting()) {
-    RingWriter* ring = python_ring();
-    if (ring != nullptr) {
-      Event event = {};
-      event.words[0] = word_of(args[0]);
-      event.words[1] = word_of(args[1]);
-      ring->write(RecordType::kEvent, 0, event);
-    }
+  RingWriter* ring = Probe::collecting() ? python_ring() : nullptr;
+  if (ring != nullptr) {
+    Event event = {};
+    event.words[0] = word_of(args[0]);
+    event.words[1] = word_of(args[1]);
+    ring->write(RecordType::kEvent, 0, event);
   }
   Py_RETURN_NONE;
+}
+
+PyObject* py_event(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (__builtin_expect(count == 2 && Probe::collecting(), 1)) {
+    RingWriter* ring = known_python_ring();
+    Event event = {};
+    if (__builtin_expect(ring != nullptr && is_small_int(args[0]) && is_small_int(args[1]), 1)) {
+      event.words[0] = word_of_small(args[0]);
+      event.words[1] = word_of_small(args[1]);
+      if (ring->write_at_once(RecordType::kEvent, 0, event)) Py_RETURN_NONE;
+    }
+  }
+  return event_slowly(args, count);
 }
 
 PyObject* py_counter(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -361,6 +372,8 @@ bool is_programs_thread() noexcept {
 }
 
 RingWriter* attach_by_python_name() noexcept {
+  RingWriter* attached = Probe::attach_last();
+  if (attached != nullptr) return attached;
   Probe& probe = Probe::get();
   if (!probe.started()) return nullptr;
   // An exception may be set: __exit__ runs while one is under way in some callers.
@@ -368,10 +381,10 @@ RingWriter* attach_by_python_name() noexcept {
   PyErr_Fetch(&type, &value, &traceback);
   PyObject* keep = nullptr;
   std::string_view name = python_thread_name(&keep);
-  RingWriter* ring = probe.attach(name);
+  probe.attach(name);
   Py_XDECREF(keep);
   PyErr_Restore(type, value, traceback);
-  return ring;
+  return Probe::attach_last();
 }
 
 }  // namespace pilotlight

@@ -16,29 +16,42 @@ uint32_t name_id(PyObject* name) noexcept;
 
 // The calling thread's ring; the first time under the thread's Python name. Needs the GIL.
 RingWriter* attach_by_python_name() noexcept;
+inline RingWriter* known_python_ring() noexcept {
+#ifdef Py_GIL_DISABLED
+  return Probe::attached();
+#else
+  return Probe::attached_last();
+#endif
+}
 inline RingWriter* python_ring() noexcept {
-  RingWriter* ring = Probe::attached();
+  RingWriter* ring = known_python_ring();
   return __builtin_expect(ring != nullptr, 1) ? ring : attach_by_python_name();
 }
 
 // Whether Python started the calling thread; a library's own have no name of a person's making.
 bool is_programs_thread() noexcept;
 
-// The value of an int modulo 2^64; small ones, which nearly all are, without a call.
-inline uint64_t word_of(PyObject* number) noexcept {
+// Whether it is an int that needs no call to be read, as nearly all are. (Before 3.12 those below 0
+// are left out: their sign would be multiplied in.)
+inline bool is_small_int(PyObject* number) noexcept {
+  if (!PyLong_CheckExact(number)) return false;
 #if PY_VERSION_HEX >= 0x030c0000
-  auto* value = reinterpret_cast<PyLongObject*>(number);
-  if (PyUnstable_Long_IsCompact(value)) {
-    return static_cast<uint64_t>(PyUnstable_Long_CompactValue(value));
-  }
+  return PyUnstable_Long_IsCompact(reinterpret_cast<PyLongObject*>(number)) != 0;
 #else
-  Py_ssize_t digits = Py_SIZE(number);
-  if (digits >= -1 && digits <= 1) {
-    int64_t digit = reinterpret_cast<PyLongObject*>(number)->ob_digit[0];
-    return static_cast<uint64_t>(digits * digit);
-  }
+  return static_cast<size_t>(Py_SIZE(number)) <= 1;
 #endif
-  return PyLong_AsUnsignedLongLongMask(number);
+}
+inline uint64_t word_of_small(PyObject* number) noexcept {
+#if PY_VERSION_HEX >= 0x030c0000
+  return static_cast<uint64_t>(
+      PyUnstable_Long_CompactValue(reinterpret_cast<PyLongObject*>(number)));
+#else
+  return reinterpret_cast<PyLongObject*>(number)->ob_digit[0];  // 0 has a digit too
+#endif
+}
+// The value of an int modulo 2^64.
+inline uint64_t word_of(PyObject* number) noexcept {
+  return is_small_int(number) ? word_of_small(number) : PyLong_AsUnsignedLongLongMask(number);
 }
 
 // collective(...): see _probe.pyi.

@@ -33,8 +33,11 @@ uint32_t current_tid() noexcept { return static_cast<uint32_t>(syscall(SYS_getti
 }  // namespace
 
 Probe* Probe::instance = nullptr;
+std::atomic<bool> Probe::collecting_{false};
 void (*Probe::before_retire)(RingWriter*) noexcept = nullptr;
 __thread RingWriter* Probe::thread_ring = nullptr;
+std::atomic<uintptr_t> Probe::last_thread{0};
+RingWriter* Probe::last_ring = nullptr;
 
 void Probe::create() noexcept {
   alignas(Probe) static char storage[sizeof(Probe)];
@@ -123,9 +126,26 @@ RingWriter* Probe::attach(std::string_view thread_name) noexcept {
   return ring;
 }
 
+RingWriter* Probe::attach_last() noexcept {
+  RingWriter* ring = thread_ring;
+  if (ring == nullptr) return nullptr;
+  // A thread that ends may forget itself meanwhile: it does not have the GIL.
+  last_thread.store(0, std::memory_order_relaxed);
+  last_ring = ring;
+  last_thread.store(thread_pointer(), std::memory_order_relaxed);
+  return ring;
+}
+
+// The next thread may well have the same pointer.
+void Probe::forget_last() noexcept {
+  uintptr_t own = thread_pointer();
+  last_thread.compare_exchange_strong(own, 0, std::memory_order_relaxed);
+}
+
 void Probe::retire(void* ring) noexcept {
   if (thread_ring == nullptr) return;
   if (before_retire != nullptr) before_retire(static_cast<RingWriter*>(ring));
+  forget_last();
   thread_ring = nullptr;
   get().segment_.retire_ring(static_cast<RingWriter*>(ring));
 }
@@ -133,7 +153,9 @@ void Probe::retire(void* ring) noexcept {
 void Probe::after_fork_in_child() noexcept {
   Probe& probe = get();
   if (!probe.started()) return;
-  // The rings are the parent's and not even mapped here. Only the forking thread lives on.
+  // The rings are the parent's and not even mapped here. Only the forking thread lives on; a new one
+  // may get the stack of any other.
+  last_thread.store(0, std::memory_order_relaxed);
   thread_ring = nullptr;
   pthread_setspecific(probe.key_, nullptr);
   probe.collecting_.store(false, std::memory_order_relaxed);

@@ -19,6 +19,19 @@
 
 namespace pilotlight {
 
+// Of the calling thread, and of no other that runs.
+inline uintptr_t thread_pointer() noexcept {
+  uintptr_t pointer;
+#if defined(__x86_64__)
+  asm("mov %%fs:0, %0" : "=r"(pointer));
+#elif defined(__aarch64__)
+  asm("mrs %0, tpidr_el0" : "=r"(pointer));
+#else
+  pointer = static_cast<uintptr_t>(pthread_self());
+#endif
+  return pointer;
+}
+
 struct ProbeOptions {
   const char* socket_path;     // "" for none
   const char* segment_folder;  // nullptr: memory
@@ -35,7 +48,8 @@ struct ProbeStatus {
   int64_t period_ns;
 };
 
-class Probe {
+// Hidden: what is known to lie in this library is reached without a table of addresses.
+class __attribute__((visibility("hidden"))) Probe {
  public:
   // Once, before anything else. Never destroyed: threads may still write while the process ends.
   static void create() noexcept;
@@ -48,7 +62,7 @@ class Probe {
   // Turns everything off for good and says why.
   void turn_off(const char* reason) noexcept;
 
-  bool collecting() const noexcept { return collecting_.load(std::memory_order_relaxed); }
+  static bool collecting() noexcept { return collecting_.load(std::memory_order_relaxed); }
   // Grows with each start, so that ids of a forked child's parent are not taken for its own.
   uint32_t run_number() const noexcept { return run_.load(std::memory_order_relaxed); }
   bool started() const noexcept { return started_.load(std::memory_order_acquire); }
@@ -61,6 +75,16 @@ class Probe {
   // The same, or nullptr if it has none yet; and where that stands for as long as the thread is.
   static RingWriter* attached() noexcept { return thread_ring; }
   static RingWriter* const* attached_place() noexcept { return &thread_ring; }
+  // The same for callers that exclude each other, as those with the GIL do, or nullptr if the last
+  // of them was another thread: what is thread-local takes a call in a library that is loaded at
+  // run time.
+  static RingWriter* attached_last() noexcept {
+    if (last_thread.load(std::memory_order_relaxed) != thread_pointer()) return nullptr;
+    if (last_ring == nullptr) __builtin_unreachable();
+    return last_ring;
+  }
+  // attached(), and the next caller is told by attached_last().
+  static RingWriter* attach_last() noexcept;
   // Called by a thread that ends, with its ring, before that is given back.
   static void (*before_retire)(RingWriter* ring) noexcept;
   // Takes a ring for the calling thread under a better name than the kernel knows.
@@ -77,7 +101,7 @@ class Probe {
     steps_.ticks[count % StepClock::kKept].store(ticks, std::memory_order_relaxed);
     steps_.count.store(count + 1, std::memory_order_release);
   }
-  const std::atomic<bool>* collecting_word() const noexcept { return &collecting_; }
+  static const std::atomic<bool>* collecting_word() noexcept { return &collecting_; }
   const std::atomic<uint32_t>* run_word() const noexcept { return &run_; }
   const std::atomic<uint32_t>* tier_word() const noexcept { return &tier_; }
   const StepClock* steps() const noexcept { return &steps_; }
@@ -107,13 +131,18 @@ class Probe {
   static Probe* instance;
   // Not thread_local: that asks on every access whether something is to be constructed first.
   static __thread RingWriter* thread_ring;
+  // Of whom attached_last() speaks: set by that thread alone, and forgotten before its thread_ring
+  // is.
+  static std::atomic<uintptr_t> last_thread;
+  static RingWriter* last_ring;
+  static void forget_last() noexcept;
 
   Segment segment_;
   Link link_;
   Sampler sampler_;
   RingWriter rings_[kMaxRings];
   std::atomic<bool> started_{false};
-  std::atomic<bool> collecting_{false};
+  static std::atomic<bool> collecting_;  // found without asking where the probe lies
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> run_{0};
   std::atomic<uint32_t> tier_{0};

@@ -19,16 +19,31 @@ inline int64_t clock_ns(clockid_t clock) noexcept {
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
-inline uint64_t ticks_of(ClockKind kind) noexcept {
+// Whether one instruction reads it, which is then ticks_at_once().
+constexpr bool is_read_at_once(ClockKind kind) noexcept {
 #if defined(__x86_64__)
-  if (kind == ClockKind::kTsc) return __rdtsc();
+  return kind == ClockKind::kTsc;
 #elif defined(__aarch64__)
-  if (kind == ClockKind::kCntvct) {
-    uint64_t ticks;
-    asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-    return ticks;
-  }
+  return kind == ClockKind::kCntvct;
+#else
+  return false;
 #endif
+}
+
+inline uint64_t ticks_at_once() noexcept {
+#if defined(__x86_64__)
+  return __rdtsc();
+#elif defined(__aarch64__)
+  uint64_t ticks;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+  return ticks;
+#else
+  return 0;
+#endif
+}
+
+inline uint64_t ticks_of(ClockKind kind) noexcept {
+  if (is_read_at_once(kind)) return ticks_at_once();
   return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC));
 }
 

@@ -50,7 +50,8 @@ class alignas(kLine) RingWriter {
 
   // A phase is written when it has ended; until then those who look on see it in the slot.
   void begin_phase(uint32_t name, uint64_t ticks) noexcept {
-    slot_->phase_ticks.store(ticks, std::memory_order_relaxed);
+    // Release: who sees this time sees also that the phase before has ended.
+    slot_->phase_ticks.store(ticks, std::memory_order_release);
     slot_->phase.store(name, std::memory_order_release);
     open_range(name);
   }
@@ -96,6 +97,36 @@ class alignas(kLine) RingWriter {
       writing_ = false;
       return false;
     }
+    publish(type, id, record, ticks);
+    return true;
+  }
+
+  // The same if nothing is in its way and the clock is read without a call; else nothing happens.
+  // So a caller whose rest is a call of write() keeps no register for it.
+  template <typename T>
+  bool write_at_once(RecordType type, uint32_t id, const T& record) noexcept {
+    if (__builtin_expect(writing_ || !is_read_at_once(clock_), 0)) return false;
+    writing_ = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (__builtin_expect(head_ + sizeof(T) > limit_, 0)) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      writing_ = false;
+      return false;
+    }
+    publish(type, id, record, ticks_at_once());
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t kKeptRanges = 16;
+  static constexpr uint32_t kReserveOneIn = 128;  // bytes of the ring
+  struct Lost {
+    uint64_t count, first_ticks, last_ticks;
+  };
+
+  template <typename T>
+  void publish(RecordType type, uint32_t id, const T& record, uint64_t ticks) noexcept {
+    uint64_t head = head_ + sizeof(T);
     char* place = data_ + (head_ & mask_);
     auto* from = reinterpret_cast<const char*>(&record);
     // All in whole words: a record put together field by field and then copied at once makes the
@@ -112,9 +143,9 @@ class alignas(kLine) RingWriter {
       asm("" : "+r"(word));
       std::memcpy(place + at, &word, sizeof(word));
     }
-    head_ += sizeof(T);
+    head_ = head;
     // Publish: the payload, then the head.
-    slot_->head.store(head_, std::memory_order_release);
+    slot_->head.store(head, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     writing_ = false;
     // Callers name the type outright, so for all others this is nothing.
@@ -123,15 +154,7 @@ class alignas(kLine) RingWriter {
     } else if (type == RecordType::kEnd) {
       close_range();
     }
-    return true;
   }
-
- private:
-  static constexpr uint32_t kKeptRanges = 16;
-  static constexpr uint32_t kReserveOneIn = 128;  // bytes of the ring
-  struct Lost {
-    uint64_t count, first_ticks, last_ticks;
-  };
 
   void open_range(uint32_t id) noexcept {
     if (open_ranges_ < kKeptRanges) ranges_[open_ranges_] = id;

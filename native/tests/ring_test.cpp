@@ -26,6 +26,35 @@ void a_record_lands_as_written_and_moves_the_head_by_its_size() {
   CHECK_EQUAL(read.words[1], 12);
 }
 
+void a_write_at_once_only_does_what_needs_no_call_and_leaves_the_rest_undone() {
+  RingMemory<256> memory;
+  RingWriter other_clock = memory.writer();
+  CHECK(!other_clock.write_at_once(RecordType::kEvent, 0, Event{}));
+
+  ClockKind clock = is_read_at_once(ClockKind::kTsc) ? ClockKind::kTsc : ClockKind::kCntvct;
+  RingWriter writer;
+  writer.open(&memory.slot, &memory.tail, memory.data, 256, clock);
+  Event written = {};
+  for (uint64_t i = 0; i < 8; i++) {
+    written.words[0] = i;
+    CHECK(writer.write_at_once(RecordType::kEvent, 7, written));
+  }
+  CHECK(!writer.write_at_once(RecordType::kEvent, 7, written));
+  CHECK_EQUAL(memory.slot.drops.load(), 0);
+  auto records = memory.drain();
+  CHECK_EQUAL(records.size(), 8);
+  uint64_t last = 0;
+  for (uint64_t i = 0; i < 8; i++) {
+    Event event = as<Event>(records[i]);
+    CHECK_EQUAL(event.words[0], i);
+    CHECK_EQUAL(event.header.id, 7);
+    CHECK_EQUAL(event.header.size, sizeof(Event));
+    CHECK(event.header.ticks >= last);
+    last = event.header.ticks;
+  }
+  memory.check_guards();
+}
+
 void a_full_ring_drops_the_newest_and_counts() {
   RingMemory<256> memory;
   RingWriter writer = memory.writer();
@@ -335,6 +364,7 @@ void the_last_words_of_a_process_find_room_in_a_full_ring() {
 int main(int argc, char** argv) {
   using namespace pilotlight;
   return run_tests({TEST(a_record_lands_as_written_and_moves_the_head_by_its_size),
+                    TEST(a_write_at_once_only_does_what_needs_no_call_and_leaves_the_rest_undone),
                     TEST(a_full_ring_drops_the_newest_and_counts),
                     TEST(room_brings_a_gap_with_first_last_and_count_before_the_next_record),
                     TEST(a_gap_that_takes_the_last_room_starts_the_next_gap),

@@ -56,3 +56,14 @@ def test_no_field_of_the_code_is_missing_on_the_page(file: str) -> None:
     }
     assert len(declared) > 20
     assert declared <= written().keys()
+
+
+def test_the_page_is_of_the_version_in_the_code() -> None:
+    text = (PAGE.parents[1] / "native" / "ring" / "record.h").read_text()
+    major, minor = (
+        re.search(rf"kAbi{part} = (\d+)", text)[1]  # type: ignore[index]
+        for part in ("Major", "Minor")
+    )
+    page = PAGE.read_text()
+    assert f"its written ABI, version {major}.{minor}." in page
+    assert f"| abi_major | {major} |" in page and f"| abi_minor | {minor} |" in page

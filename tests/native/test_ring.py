@@ -42,14 +42,20 @@ MISTAKES = {
         "",
     ),
     "the write flag stays on after a drop": (
-        "std::atomic_signal_fence(std::memory_order_seq_cst);\n      writing_ = false;",
-        "",
+        "make_room(sizeof(T), ticks)) {\n"
+        "      std::atomic_signal_fence(std::memory_order_seq_cst);\n"
+        "      writing_ = false;",
+        "make_room(sizeof(T), ticks)) {",
     ),
     "a take-over starts at nought": (
         "head_ = slot->head.load(std::memory_order_relaxed) & ~uint64_t{kRecordAlign - 1};",
         "head_ = 0;",
     ),
     "a bent head stays bent": (" & ~uint64_t{kRecordAlign - 1};", ";"),
+    "a write at once looks for no room": (
+        "if (__builtin_expect(head_ + sizeof(T) > limit_, 0)) {",
+        "if (false) {",
+    ),
     "flags are lost": (
         "uint64_t{reinterpret_cast<const RecordHeader*>(from)->flags} << 24 |",
         "0 |",
