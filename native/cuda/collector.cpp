@@ -45,7 +45,8 @@ Collector::Collector() noexcept
                 "gpu/pm_overhead_ratio", "gpu/pm_overhead_low", "gpu/pm_overhead_high"},
                {kTierRange, &range_, Governor(settings_by_environment()), "range profiler",
                 "gpu/range_duty", "gpu/range_overhead_ratio", "gpu/range_overhead_low",
-                "gpu/range_overhead_high"}} {
+                "gpu/range_overhead_high"}},
+      watch_(&launches_, &decoder_, &pool_, &clock_) {
   sem_init(&wake_, 0, 0);
   sem_init(&decode_, 0, 0);
   sem_init(&finished_, 0, 0);
@@ -87,7 +88,7 @@ void Collector::start(const ProviderApi* api) noexcept {
     // On from the first launch: what CUPTI prepares when records are first asked for, it prepares
     // now and not in the middle of the work.
     bool on = has_clock_ && tier_ != kTierLaunches;
-    begin_window(on ? Window::kOn : Window::kPlain, clock_ns(CLOCK_MONOTONIC));
+    begin_window(on ? WindowKind::kOn : WindowKind::kPlain, clock_ns(CLOCK_MONOTONIC));
   }
   pthread_mutex_unlock(&lock_);
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
@@ -214,7 +215,7 @@ bool Collector::take() noexcept {
 void Collector::release(bool teardown) noexcept {
   if (!holds_.load(std::memory_order_relaxed)) return;
   end_window(clock_ns(CLOCK_MONOTONIC));
-  window_ = Window::kNone;
+  window_ = WindowKind::kNone;
   api_->mark("gpu/window", 10, kMarkNothing);
   set_sampling(kTierOff);
   set_records(false, false);
@@ -314,7 +315,7 @@ void Collector::loop() noexcept {
     if (now >= next_second_ns_) second(now);
     if (now >= next_try_ns_) try_clock(now);
     int64_t wake = std::min(next_second_ns_, next_try_ns_);
-    if (window_ != Window::kNone) wake = std::min(wake, window_end_ns_);
+    if (window_ != WindowKind::kNone) wake = std::min(wake, window_end_ns_);
     wait_for(&wake_, std::max<int64_t>(wake - now, 0));
   }
 }

@@ -21,6 +21,7 @@
 #include "cuda/pc_sampler.h"
 #include "cuda/pm_sampler.h"
 #include "cuda/range_profiler.h"
+#include "cuda/window_watch.h"
 #include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
@@ -43,7 +44,6 @@ class Collector {
   Library& library() noexcept { return library_; }
 
  private:
-  enum class Window { kNone, kOn, kPlain, kQuiet };
   // Of T2, with what it is called in counters.
   struct Method {
     Tier tier;
@@ -71,7 +71,7 @@ class Collector {
   // nullptr, or why there are none.
   const char* prepare_records() noexcept;
   void release(bool teardown) noexcept;
-  void begin_window(Window window, int64_t now_ns) noexcept;
+  void begin_window(WindowKind window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
   void set_records(bool on, bool nodes) noexcept;
   void switch_records(bool on) noexcept;
@@ -94,8 +94,8 @@ class Collector {
   void tell_exit() noexcept;
   uint64_t left_at_exit() noexcept;
   uint32_t wanted_tier() const noexcept;
-  int64_t window_ns(Window window) noexcept;
-  Window next_window() noexcept;
+  int64_t window_ns(WindowKind window) noexcept;
+  WindowKind next_window() noexcept;
   bool is_alone() const noexcept;
   bool can_sample() const noexcept;
   bool samples_next() const noexcept;
@@ -104,8 +104,6 @@ class Collector {
   void tell(DeviceSampler* sampler, uint32_t domain, uint32_t id,
             const CallbackData& call) noexcept;
   void context_ends(Context context) noexcept;
-  double last_steps_ns(double ticks_per_ns) const noexcept;
-  WindowFacts facts(int64_t now_ns) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
   void missing(const char* reason) noexcept;
   void count(const char* name, double value) noexcept;
@@ -169,25 +167,15 @@ class Collector {
   sem_t wake_;
   sem_t finished_;
   ClockKind tick_kind_ = ClockKind::kMonotonic;
-  Window window_ = Window::kNone;
+  WindowKind window_ = WindowKind::kNone;
+  WindowWatch watch_;
   uint32_t tier_ = ~0u;
-  int64_t window_start_ns_ = 0;
-  uint64_t window_start_ticks_ = 0;
   int64_t window_end_ns_ = 0;
   int64_t next_second_ns_ = 0;
   int64_t next_try_ns_ = 0;
   int64_t try_ns_ = 2000000;
   std::atomic<int64_t> retry_ns_{0};
   int64_t busy_until_ns_ = 0;
-  uint64_t launches_before_ = 0;
-  uint64_t graphs_before_ = 0;
-  uint64_t cost_before_ = 0;
-  uint64_t calls_before_ = 0;
-  uint64_t call_ticks_before_ = 0;
-  uint64_t overhead_before_ = 0;
-  uint64_t exhausted_before_ = 0;
-  uint64_t steps_before_ = 0;
-  double edges_ns_[kMaxSteps + 1] = {};  // of the steps of the window that ended
   uint32_t on_windows_ = 0;
   uint32_t seconds_ = 0;
   uint64_t random_ = 1;

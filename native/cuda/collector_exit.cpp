@@ -36,7 +36,7 @@ void Collector::flush_for_exit() noexcept {
   int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + kExitWaitNs * 3 / 4;
   pthread_mutex_lock(&lock_);
   if (holds_.load(std::memory_order_relaxed)) {
-    if (window_ != Window::kNone) api_->mark("gpu/window", 10, kMarkEnded);
+    if (window_ != WindowKind::kNone) api_->mark("gpu/window", 10, kMarkEnded);
     library_.flush(kFlushForced);
     if (method_ != nullptr) method_->sampler->stop();
   }

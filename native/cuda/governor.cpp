@@ -44,7 +44,21 @@ Governor::Governor(const GovernorSettings& settings) noexcept
     : settings_(settings), launch_ns_(kLaunchNs), record_ns_(kRecordNs) {
   auto period = static_cast<double>(settings.period_ns);
   plan_ = {kFirstDuty, static_cast<int64_t>(kFirstDuty * period),
-           static_cast<int64_t>((1 - kFirstDuty) * period), 0};
+           static_cast<int64_t>((1 - kFirstDuty) * period), 0, 0};
+}
+
+// Work may have a rhythm of its own, often a second as well: it must not be met at the same beat
+// for many cycles. So where its steps leave room, an off window is anything up to almost twice as
+// long.
+int64_t Governor::length_ns(WindowKind kind, uint64_t random) const noexcept {
+  int64_t length = kind == WindowKind::kOn      ? plan_.on_ns
+                   : kind == WindowKind::kPlain ? plan_.plain_ns
+                                                : plan_.quiet_ns;
+  int64_t spread = length / 4;
+  if (kind != WindowKind::kOn) {
+    spread = std::clamp(length - plan_.least_ns * 3 / 4, spread, length * 3 / 4);
+  }
+  return length - spread + static_cast<int64_t>(random % static_cast<uint64_t>(2 * spread + 1));
 }
 
 void Governor::keep(const WindowFacts& window, WindowSteps* steps) noexcept {
@@ -174,7 +188,7 @@ void Governor::decide() noexcept {
   bool always = always_hears();
   double plain = always ? off : std::min(on * kPlainShare, off / 2);
   plan_ = {duty, static_cast<int64_t>(on), static_cast<int64_t>(plain),
-           static_cast<int64_t>(off - plain)};
+           static_cast<int64_t>(off - plain), static_cast<int64_t>(steps_ns())};
   if (always) plan_.quiet_ns = 0;
 }
 

@@ -22,9 +22,9 @@ struct GovernorSettings {
   int64_t least_on_ns = 10000000;
 };
 
-// On: with device records. Plain: with launch callbacks only. Quiet: with nothing. A cycle is
-// on, plain and, where launches are too many to be heard all the time, quiet.
-enum class WindowKind { kOn, kPlain, kQuiet };
+// None: CUPTI is not used. On: with device records. Plain: with launch callbacks only. Quiet: with
+// nothing. A cycle is on, plain and, where launches are too many to be heard all the time, quiet.
+enum class WindowKind { kNone, kOn, kPlain, kQuiet };
 
 // What one window saw.
 struct WindowFacts {
@@ -46,6 +46,7 @@ struct Plan {
   double duty;  // share of time with device records
   int64_t on_ns, plain_ns;
   int64_t quiet_ns;  // 0: launches are heard all the time
+  int64_t least_ns;  // of any of them, for steps to tell
 };
 
 class Governor {
@@ -55,6 +56,9 @@ class Governor {
   // At the end of each window, in the order on, plain, quiet, on...
   void observe(const WindowFacts& window) noexcept;
   const Plan& plan() const noexcept { return plan_; }
+  // Of the next window of that kind, by a number that is as likely as any other: as planned on the
+  // average.
+  int64_t length_ns(WindowKind kind, uint64_t random) const noexcept;
   const Overhead& overhead() const noexcept { return steps_.overhead(); }
   // Of the launching threads' time: launch callbacks while they are on.
   double launch_ratio() const noexcept { return launch_ratio_; }

@@ -323,6 +323,46 @@ void a_loss_halves_what_is_collected() {
 
 }  // namespace
 
+// Work that repeats itself once a period: how much more the on windows see of one half of it than
+// of the other, in 30 cycles. Windows at any time would be off by about 0.18.
+void work_with_the_rhythm_of_the_cycles_is_met_at_every_beat() {
+  constexpr int kJobs = 400;
+  double squares = 0;
+  std::mt19937_64 random(5);
+  for (int job = 0; job < kJobs; job++) {
+    Governor governor({});
+    World world = {5e5, 80, 300, 0, 0, false};
+    run(&governor, &world, 20);
+    int64_t now = std::uniform_int_distribution<int64_t>(0, 999999999)(random);
+    double beats = 0;
+    for (int cycle = 0; cycle < 30; cycle++) {
+      beats += now / 500000000 % 2 == 0 ? 1 : -1;
+      for (auto kind : {WindowKind::kOn, WindowKind::kPlain, WindowKind::kQuiet}) {
+        now += governor.length_ns(kind, random());
+      }
+    }
+    squares += beats * beats / (30 * 30);
+  }
+  double off = sqrt(squares / kJobs);
+  printf("a rhythm of one cycle: off by %.2f\n", off);
+  CHECK(off < 0.25);
+}
+
+void windows_are_as_long_as_planned_on_the_average_and_hold_their_steps() {
+  Governor governor({});
+  World world = {2000, 60, 0, 0.02, 0.002};
+  run(&governor, &world, 60);
+  std::mt19937_64 random(5);
+  double sum = 0;
+  for (int i = 0; i < 100000; i++) {
+    int64_t length = governor.length_ns(WindowKind::kPlain, random());
+    CHECK(length >= governor.plan().least_ns * 3 / 4);
+    sum += double(length);
+  }
+  CHECK(fabs(double(governor.plan().least_ns) / 5e7 - 1) < 0.01);  // five steps
+  CHECK(fabs(sum / 1e5 / double(governor.plan().plain_ns) - 1) < 0.01);
+}
+
 int main() {
   what_costs_nothing_is_collected_nearly_always();
   the_ceiling_holds_whatever_records_cost();
@@ -336,6 +376,8 @@ int main() {
   the_ceiling_holds_where_steps_tell_little();
   a_few_slow_launches_do_not_stop_collection();
   a_loss_halves_what_is_collected();
+  work_with_the_rhythm_of_the_cycles_is_met_at_every_beat();
+  windows_are_as_long_as_planned_on_the_average_and_hold_their_steps();
   printf("all hold\n");
   return 0;
 }

@@ -271,3 +271,45 @@ def test_no_activity_ever_stands_for_less_than_itself(late_mark_ns: int) -> None
     windows, activities, _ = storm(late_mark_ns)
     none = activities.where(np.zeros(activities.rows, bool))
     assert (weights(windows, activities, none).values >= 1).all()
+
+
+def unheard_phases(*phases: tuple[float, int]) -> tuple[GpuWindows, Columns, int]:
+    """Seconds and calls a second, one after the other; a tenth of each second is recorded, the
+    first one apart. And how many calls there were."""
+    ends_s = np.cumsum([seconds for seconds, _ in phases])
+    times = np.concatenate(
+        [
+            end - seconds + (np.arange(int(seconds * rate)) + 0.5) / max(rate, 1)
+            for end, (seconds, rate) in zip(ends_s, phases, strict=True)
+        ]
+    )
+    times = (times * 1e9).astype(np.int64)
+    seconds = int(ends_s[-1])
+    marks = (np.arange(seconds)[:, None] * 1000 + np.array([0, 100])).ravel() * _MS
+    windows = GpuWindows(0, marks, np.tile([1, -1], seconds), seconds * 1000 * _MS)
+    seen = windows.has_records(times)
+    rows = {
+        "kind": np.ones(int(seen.sum()), np.uint8),
+        "detail": np.zeros(int(seen.sum()), np.uint64),
+        "correlation": (np.flatnonzero(seen) + 1).astype(np.uint64),
+        "start_ns": times[seen],
+    }
+    return windows, Columns(int(seen.sum()), rows, {}), times.size
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        ((10.5, 10_000), (20, 0)),
+        ((20, 0), (10, 10_000)),
+        ((16, 1_000), (3, 20_000)),
+        ((3, 20_000), (16, 1_000)),
+    ],
+    ids=["idle at the end", "idle at first", "more at the end", "more at first"],
+)
+def test_before_the_first_and_behind_the_last_record_there_were_as_many_calls_as_beside_it(
+    phases: tuple[tuple[float, int], ...],
+) -> None:
+    windows, activities, calls = unheard_phases(*phases)
+    of_each = weights(windows, activities, activities.where(np.zeros(activities.rows, bool))).values
+    assert of_each.sum() == pytest.approx(calls, rel=0.05)

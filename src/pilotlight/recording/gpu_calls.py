@@ -6,6 +6,8 @@ them, for there it is not slowed down: so they count better than the clock does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
@@ -40,7 +42,8 @@ def by_calls(windows: GpuWindows, activities: Columns, lost: int) -> Array | Non
     inside = numbers[last] - numbers[first] + 1 - _lost_in_windows(jumps, edges, lost)
     of_each = cells.shares[window]
     rest = window >= int(cells.from_start)
-    calls = _calls(cells, windows, numbers, starts_ns, first[rest], last[rest])
+    runs = _Runs(first[rest], last[rest], window[rest])
+    calls = _calls(cells, windows, numbers, starts_ns, runs)
     told = float((of_each * inside)[rest].sum())
     if told <= 0 or not _LEAST_OF_TIME <= calls / told <= _MOST_OF_TIME:
         return None
@@ -50,21 +53,36 @@ def by_calls(windows: GpuWindows, activities: Columns, lost: int) -> Array | Non
     return result
 
 
+@dataclass(frozen=True)
+class _Runs:
+    """Of numbers without a gap between windows: rows of the first and last, and their window."""
+
+    first: Array
+    last: Array
+    window: Array
+
+
 def _calls(
-    cells: Cells, windows: GpuWindows, numbers: Array, starts_ns: Array, first: Array, last: Array
+    cells: Cells, windows: GpuWindows, numbers: Array, starts_ns: Array, runs: _Runs
 ) -> float:
     """How many there were behind the window in which the program starts, by the runs of numbers
-    since: before the first and behind the last of them as many as beside it."""
+    since: before the first and behind the last of them as many as beside it, to the middle of the
+    gap to the next window, which shows that there were none any more."""
+    first, last = runs.first, runs.last
     if not first.size:
         return 0.0
-    some = min(max(first.size // 4, 2), first.size - 1)  # of one alone too little may be known
+    some = min(1, first.size - 1)  # of one alone too little may be known
     begin_ns = cells.ends_ns[0] if cells.from_start else windows.start_ns[0]
+    if runs.window[0] > int(cells.from_start):
+        begin_ns = cells.middles_ns[runs.window[0] - 1]
     rate = _rate(numbers, starts_ns, first[0], first[some])
     before = max(rate * float(starts_ns[first[0]] - begin_ns), 0.0)
     if cells.from_start and first[0] > 0:
         before = float(numbers[first[0]] - numbers[first[0] - 1] - 1)
+    is_last = runs.window[-1] == cells.begins_ns.size - 1
+    end_ns = windows.end_ns if is_last else cells.middles_ns[runs.window[-1]]
     rate = _rate(numbers, starts_ns, last[-1 - some], last[-1])
-    behind = max(rate * float(windows.end_ns - starts_ns[last[-1]]), 0.0)
+    behind = max(rate * float(end_ns - starts_ns[last[-1]]), 0.0)
     return before + float(numbers[last[-1]] - numbers[first[0]] + 1) + behind
 
 

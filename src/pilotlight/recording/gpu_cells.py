@@ -53,6 +53,12 @@ class Cells:
         shares = np.concatenate((np.ones(first), shares))
         return cls(begins, ends, shares, from_start, start_ns, end_ns)
 
+    @property
+    def middles_ns(self) -> Array:
+        """Of the gaps between windows."""
+        middles: Array = (self.ends_ns[:-1] + self.begins_ns[1:]) / 2
+        return middles
+
     def begun_by(self, window: Array, times_ns: Array) -> Cells:
         """The same where each of these windows had begun at that time, whatever its mark says."""
         begins = self.begins_ns.copy()
