@@ -22,6 +22,9 @@ constexpr int64_t kPatienceNs = 2 * kSecondNs;
 constexpr int64_t kPatientPeriods = 10;  // for records of graphs
 constexpr int64_t kDecodeWaitNs = kSecondNs / 5;
 
+constexpr char kDoesNotFit[] =
+    " (this libcupti does not work with this driver; `pilotlight doctor` says which one does)";
+
 constexpr uint32_t kResourceEvents[] = {kModuleLoaded, kModuleUnloadStarting, kGraphNodeCreated,
                                         kGraphNodeCloned, kContextDestroyStarting};
 
@@ -168,7 +171,7 @@ const char* Collector::prepare_records() noexcept {
 }
 
 bool Collector::take() noexcept {
-  char text[160];
+  char text[192];
   const char* why = library_.open();
   if (why != nullptr) {
     missing(why);
@@ -186,7 +189,9 @@ bool Collector::take() noexcept {
     return false;
   }
   if (result != kSuccess) {
-    snprintf(text, sizeof(text), "cuptiSubscribe failed with %d%s", result, words_of(result));
+    bool fits = result != kUnknown && result != kNotInitialized;
+    snprintf(text, sizeof(text), "cuptiSubscribe failed with %d%s", result,
+             fits ? words_of(result) : kDoesNotFit);
     missing(text);
     return false;
   }
@@ -256,8 +261,7 @@ void Collector::yield(bool to_others) noexcept {
   if (to_others) {
     had_others_.store(true);
     // On a thread of the other tool's: if ours is inside a CUPTI that does not answer, it goes on.
-    timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
-    if (pthread_mutex_timedlock(&lock_, &until) == 0) {
+    if (lock_within(&lock_, kYieldWaitNs)) {
       release(false);
       pthread_mutex_unlock(&lock_);
     } else {
@@ -274,8 +278,7 @@ void Collector::share(bool with_another) noexcept {
   sharers_.fetch_add(with_another ? 1 : -1);
   if (!with_another) return;
   // As in yield(): the other tool goes on if ours does not.
-  timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
-  if (pthread_mutex_timedlock(&lock_, &until) != 0) return;
+  if (!lock_within(&lock_, kYieldWaitNs)) return;
   if (holds_.load(std::memory_order_relaxed) && has_graphs_) {
     bool on = records_on_;
     set_records(false, false);

@@ -9,8 +9,7 @@ void Collector::context_ends(Context context) noexcept {
   DeviceSampler* sampler = notes_contexts_.load(std::memory_order_acquire);
   if (sampler == nullptr) return;
   // On the application's thread, inside CUPTI: if ours is inside it too, the context goes as it is.
-  timespec until = deadline(CLOCK_REALTIME, kYieldWaitNs);
-  if (pthread_mutex_timedlock(&lock_, &until) != 0) return sampler->abandon(context);
+  if (!lock_within(&lock_, kYieldWaitNs)) return sampler->abandon(context);
   if (method_ != nullptr) method_->sampler->forget(context);
   pthread_mutex_unlock(&lock_);
 }

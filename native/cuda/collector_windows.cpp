@@ -65,10 +65,9 @@ bool Collector::ends_early() const noexcept {
 WindowKind Collector::next_window() noexcept {
   if (!has_clock_ || tier_ == kTierLaunches) return WindowKind::kPlain;
   if (tier_ == kTierAll) return WindowKind::kOn;
-  if (window_ == WindowKind::kOn) return WindowKind::kPlain;
-  if (window_ == WindowKind::kPlain && governor().plan().quiet_ns > 0) return WindowKind::kQuiet;
-  is_sampling_ = samples_next();
-  return WindowKind::kOn;
+  WindowKind next = governor().after(window_);
+  if (next == WindowKind::kOn) is_sampling_ = samples_next();
+  return next;
 }
 
 int64_t Collector::window_ns(WindowKind window) noexcept {

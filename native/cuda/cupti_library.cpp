@@ -124,7 +124,8 @@ const char* Library::resolve() noexcept {
   find("cuptiActivityEnableRuntimeApi", &enable_runtime_api_);
   find("cuptiGetTimestamp_v2", &timestamp2_);
   uint32_t version = 0;
-  if (version_(&version) != kSuccess) return "libcupti does not work here: no CUDA driver";
+  if (version_(&version) != kSuccess)
+    return "this libcupti does not work with this driver; `pilotlight doctor` says which one does";
   facts_ = facts_of(version);
   if (version < 18) return "libcupti is older than CUDA 11.8";
   // All or nothing: 13.0 exports cuptiSubscribe_v2 without the rest.

@@ -61,6 +61,11 @@ int64_t Governor::length_ns(WindowKind kind, uint64_t random) const noexcept {
   return length - spread + static_cast<int64_t>(random % static_cast<uint64_t>(2 * spread + 1));
 }
 
+WindowKind Governor::after(WindowKind kind) const noexcept {
+  if (kind == WindowKind::kOn) return WindowKind::kPlain;
+  return kind == WindowKind::kPlain && in_cycle_ ? WindowKind::kQuiet : WindowKind::kOn;
+}
+
 void Governor::keep(const WindowFacts& window, WindowSteps* steps) noexcept {
   steps->window_ns = static_cast<double>(window.duration_ns);
   steps->count = window.steps;
@@ -85,6 +90,7 @@ void Governor::observe(const WindowFacts& window) noexcept {
   }
   overrun_ = overrun_ || window.overrun;
   if (on) {
+    in_cycle_ = true;
     keep(window, &on_);
     call_on_ns_ = window.call_ns;
     calls_on_ = window.calls;
@@ -104,6 +110,7 @@ void Governor::observe(const WindowFacts& window) noexcept {
 }
 
 void Governor::end_cycle(const WindowFacts& off) noexcept {
+  in_cycle_ = false;
   keep(off, &off_);
   // Without steps there is nothing to compare, and no width: a window that was cut off has next to
   // none. The first of all windows is not compared: there programs warm up, and it is on.

@@ -56,6 +56,8 @@ class Governor {
   // At the end of each window, in the order on, plain, quiet, on...
   void observe(const WindowFacts& window) noexcept;
   const Plan& plan() const noexcept { return plan_; }
+  // What comes after that one. A cycle ends as it was planned, whatever the next one will be.
+  WindowKind after(WindowKind kind) const noexcept;
   // Of the next window of that kind, by a number that is as likely as any other: as planned on the
   // average.
   int64_t length_ns(WindowKind kind, uint64_t random) const noexcept;
@@ -84,6 +86,7 @@ class Governor {
   WindowSteps on_ = {};          // of the on window since
   WindowSteps off_ = {};
   double step_ns_ = 0;      // mean
+  bool in_cycle_ = false;   // more than its on window is still to come
   bool is_skewed_ = false;  // some steps are much longer than most
   double launch_ratio_ = 0;
   double launches_per_ns_ = 0;  // in on windows

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <time.h>
 
@@ -32,6 +33,17 @@ inline bool wait_for(sem_t* semaphore, int64_t longest_ns) noexcept {
     if (errno != EINTR) return false;
   }
   return true;
+}
+
+// False: somebody else has had it all that time.
+inline bool lock_within(pthread_mutex_t* mutex, int64_t longest_ns) noexcept {
+#if __GLIBC_PREREQ(2, 30)
+  timespec until = deadline(CLOCK_MONOTONIC, longest_ns);
+  return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until) == 0;
+#else
+  timespec until = deadline(CLOCK_REALTIME, longest_ns);
+  return pthread_mutex_timedlock(mutex, &until) == 0;
+#endif
 }
 
 }  // namespace pilotlight::cupti

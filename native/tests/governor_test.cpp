@@ -348,6 +348,38 @@ void work_with_the_rhythm_of_the_cycles_is_met_at_every_beat() {
   CHECK(off < 0.25);
 }
 
+// Half a second with many launches, half a second with few, and so on: for how much of the time the
+// windows stand that see few. After those the next one may come sooner, and would see many.
+void work_that_comes_and_goes_is_seen_as_it_is() {
+  double few = 0, whole = 0;
+  std::mt19937_64 random(5);
+  for (int job = 0; job < 200; job++) {
+    Governor governor({});
+    World world = {0, 80, 300, 0, 0, false};
+    double now = std::uniform_real_distribution<double>(0, 1e9)(random);
+    double last_end = now, last_few = 0, before = 0;
+    auto kind = WindowKind::kOn;
+    for (int window = 0; window < 200; window++, kind = governor.after(kind)) {
+      auto length = double(governor.length_ns(kind, random()));
+      double many = 0;
+      for (int i = 0; i < 50; i++) many += fmod(now + length * i / 50, 1e9) < 5e8 ? 0.02 : 0;
+      if (kind == WindowKind::kOn) {
+        double gap = now - last_end;
+        if (window > 50) few += last_few * (before + gap / 2);
+        if (window > 50) whole += before + gap / 2;
+        before = gap / 2 + length;
+        last_few = 1 - many;
+        last_end = now + length;
+      }
+      world.launches_per_s = 25e3 + 225e3 * many;
+      governor.observe(world.window(kind, int64_t(length)));
+      now += length;
+    }
+  }
+  printf("half of the time with few launches: taken for %.3f\n", few / whole);
+  CHECK(fabs(few / whole - 0.5) < 0.05);
+}
+
 void windows_are_as_long_as_planned_on_the_average_and_hold_their_steps() {
   Governor governor({});
   World world = {2000, 60, 0, 0.02, 0.002};
@@ -377,6 +409,7 @@ int main() {
   a_few_slow_launches_do_not_stop_collection();
   a_loss_halves_what_is_collected();
   work_with_the_rhythm_of_the_cycles_is_met_at_every_beat();
+  work_that_comes_and_goes_is_seen_as_it_is();
   windows_are_as_long_as_planned_on_the_average_and_hold_their_steps();
   printf("all hold\n");
   return 0;
