@@ -71,6 +71,19 @@ def test_a_graph_is_timed_as_a_whole_whatever_the_windows(
     assert graph["median_ns"] == pytest.approx(120_000, rel=0.01)
 
 
+def test_the_work_of_a_graph_is_not_counted_twice(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
+) -> None:
+    program = _GRAPH.format(launches=1500, pause_s=0.001)
+    done = gpu_job(program, PILOTLIGHT_GPU="auto", PILOTLIGHT_GPU_PERIOD="0.05")
+    work = json.loads(pilotlight_cli("report", "--json", str(done.folder)).stdout)["gpu"]["work"]
+    ratios = {row["name"]: row["ratio"] for row in work}
+    graph = next(row for row in work if row["kind"] == "graph")
+    # Its kernels are all that there is, and are shown besides.
+    assert graph["ratio"] == pytest.approx(1, abs=0.1) and not graph["is_in_graphs"]
+    assert ratios["attention"] + ratios["mlp"] == pytest.approx(1, abs=0.1)
+
+
 def test_nodes_that_cupti_does_not_show_are_said_and_graphs_stay_whole(gpu_job: RunGpuJob) -> None:
     """The real one may keep to the level that was on when a graph was made."""
     done = gpu_job(

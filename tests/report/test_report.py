@@ -202,8 +202,9 @@ def test_the_headline_of_a_program_without_python_tells_the_work_of_its_gpus(
     tmp_path: Path,
 ) -> None:
     found = report(tmp_path, Process(0))
-    gemm = WorkTime("gemm", "kernel", 9, 9, 900, 900, 900, 0.75, 100, "")
-    found = replace(found, gpu=replace(found.gpu, work=(gemm,)))
+    gemm = WorkTime("gemm", "kernel", 9, 9, 900, 900, 900, 0.75, 100, "", True)
+    graph = replace(gemm, name="CUDA graph 1", kind="graph", ratio=1, is_in_graphs=False)
+    found = replace(found, gpu=replace(found.gpu, work=(graph, gemm)))
     assert headline(found).startswith("75.0 % of the work of the devices is gemm; no Python code")
 
 

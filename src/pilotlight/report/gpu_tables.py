@@ -86,6 +86,9 @@ def _print_work(gpu: GpuWork, console: Console) -> None:
             work.launched_in,
         )
     print_table(console, table)
+    if any(work.is_in_graphs for work in gpu.work[:_ROWS]):
+        line = "the time of a CUDA graph is that of its kernels, which have rows of their own too"
+        console.print(Text(f"  {line}", style="dim"))
     more = len(gpu.work) - _ROWS + gpu.work_left_out
     if more > 0:
         console.print(Text(f"and {units.count(more)} more, see --json", style="dim"))

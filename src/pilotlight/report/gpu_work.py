@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
-from pilotlight.recording.gpu_weights import Kept, Weights, weights
+from pilotlight.recording.gpu_weights import Kept, Weights, timed_as, weights
 from pilotlight.recording.gpu_windows import (
     MISSING_MARK,
     GpuWindows,
+    Timed,
     gpu_windows,
     taken_along,
     yielded_ns,
@@ -66,7 +67,9 @@ LOSSES = {
 class WorkTime:
     """`seen` is what was recorded, `total` what it stands for with the windows in between.
 
-    `total_low_ns` and `_high_ns` are its 95 % interval; None: unknown, too few windows had it."""
+    `total_low_ns` and `_high_ns` are its 95 % interval; None: unknown, too few windows had it.
+    `ratio`: in all work. What graphs are made of counts in their own row and in that of its graph.
+    """
 
     name: str
     kind: str
@@ -78,6 +81,7 @@ class WorkTime:
     ratio: float
     median_ns: int
     launched_in: str
+    is_in_graphs: bool  # some of it, and their rows have it too
 
 
 @dataclass(frozen=True)
@@ -238,7 +242,9 @@ def _work(
     half_ns = half_widths(activities, weight, windows, position, keys.size)
     seen_ns = np.bincount(position, length, keys.size)
     seen = np.bincount(position, minlength=keys.size)
-    whole = float(totals.sum()) or 1.0
+    whole = _whole(activities, length * weight.values)
+    sorts = timed_as(activities)
+    is_node, has_graphs = sorts[Timed.NODES], bool(sorts[Timed.GRAPHS].any())
     order = np.lexsort((length, position))
     bounds = np.searchsorted(position[order], np.arange(keys.size + 1))
     result = []
@@ -260,9 +266,17 @@ def _work(
                 ratio=total / whole,
                 median_ns=int(length[mine[mine.size // 2]]),
                 launched_in=_origin(recording, activities, mine),
+                is_in_graphs=has_graphs and bool(is_node[mine].any()),
             )
         )
     return tuple(result)
+
+
+def _whole(activities: Columns, times_ns: Array) -> float:
+    """All of the work, each part once: a graph that was timed as a whole has its nodes in it."""
+    of_each = {sort: float(times_ns[mine].sum()) for sort, mine in timed_as(activities).items()}
+    in_graphs = max(of_each[Timed.GRAPHS], of_each[Timed.NODES])
+    return of_each[Timed.OTHERS] + in_graphs or 1.0
 
 
 def _origin(recording: Recording, activities: Columns, rows: Array) -> str:

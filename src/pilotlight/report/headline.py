@@ -84,7 +84,10 @@ def _without_steps(report: Report) -> str:
             "not start; `pilotlight doctor` says which."
         )
     if not report.functions and report.gpu.work:
-        most_work = report.gpu.work[0]
+        # A kernel says more than the graph that it is in.
+        has_parts = any(work.is_in_graphs for work in report.gpu.work)
+        said = [work for work in report.gpu.work if not (has_parts and work.kind == "graph")]
+        most_work = said[0]
         return (
             f"{units.share(most_work.ratio)} of the work of the devices is "
             f"{units.printable(most_work.name)}; no Python code was sampled and no step was marked."

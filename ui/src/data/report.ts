@@ -24,7 +24,7 @@ export interface ReportDocument {
 }
 
 export interface GpuProcess { process: number; devices: number[]; coverage_ratio: number; launches_ratio: number; busy_ratio: number | null; launches: number; activities: number; overhead_ratio: number | null; overhead_low: number | null; overhead_high: number | null; spent_ratio: number | null; clock_uncertainty_ns: number | null; losses: Record<string, number>; missing: string[] }
-export interface GpuWork { name: string; kind: string; seen: number; total_count: number; total_ns: number; total_low_ns: number | null; total_high_ns: number | null; ratio: number; median_ns: number; launched_in: string }
+export interface GpuWork { name: string; kind: string; seen: number; total_count: number; total_ns: number; total_low_ns: number | null; total_high_ns: number | null; ratio: number; median_ns: number; launched_in: string; is_in_graphs: boolean }
 
 export interface Outlier { step: number; is_first: boolean; since_start_ns: number; duration_ns: number; ratio: number; gc_ns: number; doing: string; doing_ratio: number }
 

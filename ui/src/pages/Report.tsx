@@ -126,7 +126,7 @@ function Gpus({ report, label }: Part) {
   return (
     <section aria-label="GPUs" class="columns">
       <Table title={`Work on the GPU${isPartial ? " (totals stand for the time between the windows too)" : ""}`} rows={work} columns={[
-        { title: "work", isText: true, cell: (row) => row.name }, { title: "kind", isText: true, cell: (row) => row.kind }, { title: "time", cell: (row) => share(row.ratio), sort: (row) => row.total_ns },
+        { title: "work", isText: true, cell: (row) => row.name }, { title: "kind", isText: true, cell: (row) => (row.is_in_graphs ? `${row.kind} of a graph` : row.kind) }, { title: "time", cell: (row) => share(row.ratio), sort: (row) => row.total_ns },
         { title: "total", cell: (row) => <Estimate row={row} />, sort: (row) => row.total_ns }, { title: "count", cell: (row) => count(Math.round(row.total_count)), sort: (row) => row.total_count },
         { title: "seen", cell: (row) => count(row.seen), sort: (row) => row.seen }, { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns }, { title: "launched in", isText: true, cell: (row) => row.launched_in }]} />
       <Table title="GPUs of each rank" rows={processes} columns={[
