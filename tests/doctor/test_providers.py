@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -85,8 +86,17 @@ def test_a_plugin_of_the_users_is_named() -> None:
     assert check.state == "limited" and "inspector" in check.detail
 
 
-def test_tools_that_were_there_first_are_named() -> None:
-    assert "/tool.so is loaded too" in ranges({"NVTX_INJECTION64_PATH": "/tool.so"}).detail
+def test_tools_that_were_there_first_are_named(tmp_path: Path) -> None:
+    tool = tmp_path / "tool.so"
+    tool.touch()
+    assert f"{tool} is loaded too" in ranges({"NVTX_INJECTION64_PATH": str(tool)}).detail
+    assert "tool.so is loaded too" in ranges({"NVTX_INJECTION64_PATH": "tool.so"}).detail
+
+
+def test_a_tool_that_is_not_there_is_named_as_missing(tmp_path: Path) -> None:
+    check = ranges({"NVTX_INJECTION64_PATH": str(tmp_path / "gone.so")})
+    assert check.state == "limited" and "gone.so, which is not there" in check.detail
+    assert check.fix == "unset NVTX_INJECTION64_PATH"
     assert "after /x.so" in opencl(True, {"OPENCL_LAYERS": "/x.so"}).detail
 
 

@@ -59,6 +59,9 @@ def kernels(
     refused = refusal(answer, environment)
     if refused is not None:
         return limited(what, *refused)
+    missing = _lost_earlier(environment, "CUDA_INJECTION64_PATH")
+    if missing:
+        return limited(what, *missing)
     earlier = environment.get("CUDA_INJECTION64_PATH")
     chained = f"; {earlier} is loaded too" if earlier else ""
     gpus = f"{answer.devices} GPU{'s' if answer.devices != 1 else ''}"
@@ -77,7 +80,18 @@ def ranges(environment: Mapping[str, str]) -> Check:
             " then be taken before we, or PyTorch's profiler, can have it",
             "unset NVTX_INJECTION64_PATH",
         )
+    missing = _lost_earlier(environment, "NVTX_INJECTION64_PATH")
+    if missing:
+        return limited("NVTX ranges", *missing)
     return ok("NVTX ranges", f"recorded{f'; {earlier} is loaded too' if earlier else ''}")
+
+
+def _lost_earlier(environment: Mapping[str, str], variable: str) -> tuple[str, str] | None:
+    """A tool that the user wants, and that a job would not get without us either."""
+    earlier = environment.get(variable, "")
+    if "/" not in earlier or Path(earlier).is_file():
+        return None  # the loader looks for a bare name
+    return f"recorded; but {variable} is {earlier}, which is not there", f"unset {variable}"
 
 
 def collectives(version: int | None, environment: Mapping[str, str]) -> Check:
