@@ -313,3 +313,28 @@ def test_before_the_first_and_behind_the_last_record_there_were_as_many_calls_as
     windows, activities, calls = unheard_phases(*phases)
     of_each = weights(windows, activities, activities.where(np.zeros(activities.rows, bool))).values
     assert of_each.sum() == pytest.approx(calls, rel=0.05)
+
+
+@pytest.mark.parametrize("is_heard", [False, True])
+def test_slow_work_is_not_taken_for_less_because_a_storm_had_more_windows_than_time(
+    is_heard: bool,
+) -> None:
+    windows, activities, calls = unheard_phases((15, 1_000), (1.5, 100_000), (15, 1_000))
+    none = activities.where(np.zeros(activities.rows, bool))
+    launches = none
+    if is_heard:
+        windows = GpuWindows(0, windows.start_ns, np.maximum(windows.values, 0), windows.end_ns)
+        slow = np.arange(15_000) * _MS
+        storm = 15_000 * _MS + np.arange(150_000) * 10_000
+        times = np.concatenate([slow, storm, 16_500 * _MS + slow])
+        rows = {
+            "kind": np.ones(calls, np.uint8),
+            "correlation": np.arange(calls, dtype=np.uint64) + 1,
+            "start_ns": times,
+        }
+        launches = Columns(calls, rows, {})
+    of_each = weights(windows, activities, launches).values
+    assert of_each.sum() == pytest.approx(calls, rel=0.02)
+    start_ns = activities["start_ns"]
+    is_slow = (start_ns < 15_000 * _MS) | (start_ns >= 16_500 * _MS)
+    assert of_each[is_slow].sum() == pytest.approx(30_000, rel=0.04)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.recording.columns import Array, Columns
-from pilotlight.recording.gpu_cells import Cells
+from pilotlight.recording.gpu_cells import Cells, counted
 from pilotlight.recording.gpu_windows import GpuWindows, Timed
 
 _LEAST_WINDOWS = 4
@@ -47,7 +47,8 @@ def by_calls(windows: GpuWindows, activities: Columns, lost: int) -> Array | Non
     told = float((of_each * inside)[rest].sum())
     if told <= 0 or not _LEAST_OF_TIME <= calls / told <= _MOST_OF_TIME:
         return None
-    of_each = np.where(rest, of_each * calls / told, of_each)
+    lengths_ns = cells.lengths_ns[window[rest]]
+    of_each[rest] = counted(of_each[rest], inside[rest], lengths_ns, calls)
     result: Array = np.full(activities.rows, calls / max(float(inside[rest].sum()), 1.0))
     result[order] = np.repeat(np.maximum(of_each, 1.0), last - first + 1)
     return result

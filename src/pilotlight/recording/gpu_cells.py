@@ -11,6 +11,7 @@ from pilotlight.recording.gpu_windows import GpuWindows, Timed
 
 # Of the shorter of its neighbours: a window below that was cut short.
 _CUT_RATIO = 0.25
+_LEAST_CHANGE = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class Cells:
         return cls(begins, ends, shares, from_start, start_ns, end_ns)
 
     @property
+    def lengths_ns(self) -> Array:
+        return self.ends_ns - self.begins_ns
+
+    @property
     def middles_ns(self) -> Array:
         """Of the gaps between windows."""
         middles: Array = (self.ends_ns[:-1] + self.begins_ns[1:]) / 2
@@ -71,16 +76,18 @@ class Cells:
         """For how many each activity `at` stands, by when the launches were that are `heard`, of
         which those are `seen`: so that all weights together are their number."""
         first = int(self.from_start)
-        seen = self.place(seen_ns)
         if not self.begins_ns.size:  # the marks of windows were lost
             return np.full(at_ns.size, heard_ns.size / max(seen_ns.size, 1))
-        of_first, rest = int((seen < first).sum()), float(self.shares[seen[seen >= first]].sum())
+        seen = np.bincount(self.place(seen_ns), minlength=self.begins_ns.size)
         heard_first = int((heard_ns < self.ends_ns[0]).sum()) if first else 0
-        if rest <= 0 or (heard_first > 0 and of_first == 0):
+        if not seen[first:].any() or (heard_first > 0 and seen[0] == 0):
             return np.full(at_ns.size, heard_ns.size / max(seen_ns.size, 1))
-        of_each: Array = self.shares * (heard_ns.size - heard_first) / rest
+        of_each: Array = self.shares.copy()
+        of_each[first:] = counted(
+            self.shares[first:], seen[first:], self.lengths_ns[first:], heard_ns.size - heard_first
+        )
         if first:
-            of_each[0] = heard_first / max(of_first, 1)
+            of_each[0] = heard_first / max(int(seen[0]), 1)
         return of_each[self.place(at_ns)]
 
     def by_time(self, at_ns: Array) -> Array:
@@ -93,6 +100,24 @@ class Cells:
     def place(self, times_ns: Array) -> Array:
         place: Array = np.searchsorted(self.begins_ns, times_ns, side="right") - 1
         return np.maximum(place, 0)
+
+
+def counted(shares: Array, seen: Array, lengths_ns: Array, count: float) -> Array:
+    """For how many each stands of those that were `seen` in windows with these shares, so that all
+    are the `count` that there was.
+
+    What time alone is off by is that of the windows that see many: a busy program does more between
+    windows than in them, and a short storm may have had fewer of them than it should. So each is
+    changed by as much as it sees in a nanosecond (the least change, in squares, that gives the
+    count), and what happens where little does stays what it is by time.
+    """
+    rates = seen / np.maximum(lengths_ns, 1)
+    of_each = shares * seen
+    by_rates = float((of_each * rates).sum())
+    change = (count - float(of_each.sum())) / by_rates if by_rates > 0 else 0.0
+    result: Array = shares * np.maximum(1 + change * rates, _LEAST_CHANGE)
+    whole = float((result * seen).sum())
+    return result * (count / whole) if whole > 0 else result
 
 
 def _shares(cells: Array, lengths: Array) -> Array:
