@@ -72,24 +72,28 @@ def _calls(
     first, last = runs.first, runs.last
     if not first.size:
         return 0.0
-    some = min(1, first.size - 1)  # of one alone too little may be known
     begin_ns = cells.ends_ns[0] if cells.from_start else windows.start_ns[0]
     if runs.window[0] > int(cells.from_start):
         begin_ns = cells.middles_ns[runs.window[0] - 1]
-    rate = _rate(numbers, starts_ns, first[0], first[some])
-    before = max(rate * float(starts_ns[first[0]] - begin_ns), 0.0)
-    if cells.from_start and first[0] > 0:
-        before = float(numbers[first[0]] - numbers[first[0] - 1] - 1)
     is_last = runs.window[-1] == cells.begins_ns.size - 1
     end_ns = windows.end_ns if is_last else cells.middles_ns[runs.window[-1]]
-    rate = _rate(numbers, starts_ns, last[-1 - some], last[-1])
-    behind = max(rate * float(end_ns - starts_ns[last[-1]]), 0.0)
+    # Of a shorter time too little is known.
+    least_ns = windows.watched_ns / cells.begins_ns.size
+    before = _beyond(numbers[first], starts_ns[first], float(begin_ns), least_ns)
+    if cells.from_start and first[0] > 0:
+        before = float(numbers[first[0]] - numbers[first[0] - 1] - 1)
+    behind = _beyond(-numbers[last[::-1]], -starts_ns[last[::-1]], -float(end_ns), least_ns)
     return before + float(numbers[last[-1]] - numbers[first[0]] + 1) + behind
 
 
-def _rate(numbers: Array, starts_ns: Array, begin: int, end: int) -> float:
-    """Calls a nanosecond from one record to another."""
-    return float(numbers[end] - numbers[begin]) / max(int(starts_ns[end] - starts_ns[begin]), 1)
+def _beyond(numbers: Array, times_ns: Array, begin_ns: float, least_ns: float) -> float:
+    """How many there were from `begin_ns` to the first of these, as many as in a time after it that
+    is as long, or that long at least."""
+    missing_ns = max(float(times_ns[0]) - begin_ns, 0.0)
+    wanted_ns = float(times_ns[0]) + max(missing_ns, least_ns)
+    place = min(int(np.searchsorted(times_ns, wanted_ns)), times_ns.size - 1)
+    known_ns = max(float(times_ns[place] - times_ns[0]), 1.0)
+    return missing_ns * float(numbers[place] - numbers[0]) / known_ns
 
 
 def _lost_in_windows(jumps: Array, edges: Array, lost: int) -> Array:
