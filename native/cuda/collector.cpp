@@ -233,6 +233,10 @@ void Collector::release(bool teardown) noexcept {
     finalize_.store(true, std::memory_order_release);
     return;
   }
+  let_go();
+}
+
+void Collector::let_go() noexcept {
   launches_.enable(&library_, false);
   launches_on_ = false;
   holds_.store(false, std::memory_order_release);

@@ -71,6 +71,7 @@ class Collector {
   // nullptr, or why there are none.
   const char* prepare_records() noexcept;
   void release(bool teardown) noexcept;
+  void let_go() noexcept;
   void begin_window(WindowKind window, int64_t now_ns) noexcept;
   void end_window(int64_t now_ns) noexcept;
   void set_records(bool on, bool nodes) noexcept;

@@ -25,6 +25,11 @@ void Collector::turn(int64_t now_ns) noexcept {
     release(false);
     retry_ns_ = 0;
   }
+  // Wanted again before a CUDA call came that could tear it down.
+  if (tier != kTierOff && finalize_.exchange(false)) {
+    let_go();
+    retry_ns_ = 0;
+  }
   if (tier == kTierOff) {
     if (holds_.load(std::memory_order_relaxed) && !finalize_.load(std::memory_order_relaxed)) {
       release(true);
@@ -47,7 +52,6 @@ void Collector::turn(int64_t now_ns) noexcept {
     }
   } else if (window_ == WindowKind::kNone || now_ns >= window_end_ns_ || tier_changed ||
              ends_early()) {
-    finalize_.store(false, std::memory_order_relaxed);
     end_window(now_ns);
     set_sampling(tier_);
     begin_window(next_window(), now_ns);

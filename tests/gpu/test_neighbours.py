@@ -175,6 +175,30 @@ def test_cupti_is_torn_down_when_collection_is_turned_off(gpu_job: RunGpuJob) ->
     assert done.out.strip() == "0"
 
 
+def test_collection_that_is_wanted_again_before_the_next_cuda_call_goes_on_whole(
+    gpu_job: RunGpuJob,
+) -> None:
+    """Graphs as a whole too, which were turned off."""
+    waits = """
+gpu.begin_capture(9)
+gpu.kernel("node", 1000, 9)
+graph = gpu.end_capture(9)
+end = time.monotonic() + 2.5
+while time.monotonic() < end: tier.value = 4
+tier.value = 2
+time.sleep(3)
+for _ in range(50): gpu.launch(graph)
+gpu.sync()
+"""
+    setup = _TURNED_OFF[: _TURNED_OFF.index("def is_off")]
+    done = gpu_job(_WORK + setup + waits, PILOTLIGHT_GPU="auto", PILOTLIGHT_GPU_PERIOD="0.1")
+    assert done.code == 0, done.err
+    assert -1 in done.marks("gpu/window") and done.marks("gpu/torn_down") == []
+    assert len(done.marks("gpu/taken")) == 2
+    graphs = sum(count for name, count in done.rows("activities").items() if "graph" in name)
+    assert graphs + done.rows("activities")["node"] == 50
+
+
 def test_before_12_6_a_job_with_graphs_keeps_cupti_loaded(gpu_job: RunGpuJob) -> None:
     """After cuptiFinalize of such a version it would crash (pytorch/pytorch#146604)."""
     captures = "gpu.begin_capture(9); gpu.kernel('node', 1000, 9); gpu.end_capture(9)\n"
