@@ -23,6 +23,16 @@ dist.init_process_group("gloo")
 torch.set_num_threads(1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def forgetful():
+    while True:
+        time.sleep(0.2)
+def stubborn():
+    import ctypes
+    ctypes.PyDLL(None).sleep(1000)  # with the GIL
+if "never" in sys.argv:
+    print("ready" if dist.get_rank() == 0 else "", flush=True)
+    if dist.get_rank() == 1:
+        forgetful()
 for step in range(1_000_000):
     with torch.profiler.record_function(f"user {step}"):
         optimizer.zero_grad()
@@ -31,11 +41,11 @@ for step in range(1_000_000):
         optimizer.step()
     if step == 20 and dist.get_rank() == 0:
         print("ready", flush=True)
-    if "hang" in sys.argv and step == 25 and dist.get_rank() == 1:
-        def forgetful():
-            while True:
-                time.sleep(0.2)
-        forgetful()
+    if step == 25 and dist.get_rank() == 1:
+        if "hang" in sys.argv:
+            forgetful()
+        if "gil" in sys.argv:
+            stubborn()
 """
 
 SPAWN = """

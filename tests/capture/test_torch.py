@@ -132,6 +132,47 @@ def test_a_hung_job_is_explained_from_outside(world: Path) -> None:
     assert (world / "dump" / "flight_recorder" / "flight_recorder_0.pickle").is_file()
 
 
+def test_a_job_that_hangs_before_its_first_step_is_explained_too(world: Path) -> None:
+    """Traces by time come of it, and nothing is in them."""
+    job = RunningJob(world, "never", TRAIN, *TORCHRUN, "2", "PROGRAM", "never")
+    try:
+        code, result, said = job.capture()
+        watch = subprocess.run(
+            [sys.executable, "-m", "pilotlight", "watch", "never", "--seconds", "2"],
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        job.stop()
+    assert code == 1, said
+    ranks = [p["answered"] for p in result["processes"] if p["answered"]["role"] == "rank"]
+    assert [(p["state"], p["reason"].split(":")[0]) for p in ranks] == [
+        ("failed", "no operator of torch ran while it was traced")
+    ] * 2
+    assert not list((world / "capture").glob("rank*")) and not result["problems"]
+    assert "forgetful" in (world / "capture" / "stacks" / "stacks_rank1.json").read_text()
+    assert len(list((world / "capture" / "flight_recorder").iterdir())) == 2
+    assert "rank 1 no step so far" in watch.stdout, watch.stdout
+
+
+def test_a_rank_that_keeps_its_gil_does_not_keep_the_others_from_being_captured(
+    world: Path,
+) -> None:
+    job = RunningJob(world, "gil", TRAIN, *TORCHRUN, "2", "PROGRAM", "gil")
+    try:
+        time.sleep(1)
+        code, result, said = job.capture()
+    finally:
+        job.stop()
+    assert code == 1, said
+    ranks = [p["answered"] for p in result["processes"] if p["answered"]["role"] == "rank"]
+    assert [p["state"] for p in ranks] == ["failed", "failed"]
+    assert result["first_step"] is not None
+    assert "hung: it has done no step" in ranks[0]["reason"]
+    assert "hung: its GIL is held" in ranks[1]["reason"]
+    assert "stubborn" in (world / "capture" / "stacks" / "stacks_rank1.json").read_text()
+
+
 def test_a_process_without_steps_is_captured_by_time_and_its_death_is_told(world: Path) -> None:
     job = RunningJob(world, "single", SINGLE, sys.executable, "PROGRAM")
     try:

@@ -25,6 +25,7 @@ LOOP = """
 def process(rank: int, step: int = 10, step_ns: int = 5_000_000) -> dict[str, object]:
     return {
         "rank": rank,
+        "role": "rank",
         "pid": 100 + rank,
         "steps": step,
         "step": step,
@@ -78,6 +79,14 @@ def test_a_phase_that_lasts_is_told_with_how_long() -> None:
     assert "now in" in text and "communication 14.0 s" in text
     brief = {"phase": {"name": "backward", "for_ns": 900_000_000}}
     assert "now in" not in screen_of([process(0), process(1) | brief])
+
+
+def test_a_rank_that_never_began_a_step_is_shown_and_the_launcher_is_not() -> None:
+    nothing = {"steps": 0, "step": -1, "step_ns": 0, "since_step_ns": None, "phases": {}}
+    launcher = process(9) | nothing | {"rank": None, "role": "main"}
+    text = screen_of([process(0), process(1), process(2) | nothing, launcher])
+    assert [line.split()[:2] for line in text.splitlines()[-1:]] == [["2", "none"]]
+    assert "2 with steps, 2 without" in text and "-1" not in text and "behind" not in text
 
 
 def test_processes_without_a_rank_are_not_behind_each_other() -> None:

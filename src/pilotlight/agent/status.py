@@ -33,6 +33,7 @@ def process_status(job: str, process: Process, now_ns: int) -> dict[str, object]
         "job": job,
         "process": process.index,
         "rank": process.identity.get("rank"),
+        "role": process.identity.get("role"),
         "pid": process.pid,
         "command": _command(process.identity),
         "alive": process.how_ended is None,

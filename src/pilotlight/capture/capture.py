@@ -91,7 +91,7 @@ class NodeCapture:
             if all(target.has_ended for target in self.targets):
                 self.phase = EXPLAINING
                 self._explain_until_ns = now_ns + EXPLAIN_NS
-                explain(self.targets, self._node, self.staging, self._uid)
+                explain(self.targets, self._still(), self._node, self.staging, self._uid)
         if self.phase == EXPLAINING and (
             now_ns >= self._explain_until_ns or not any(t.is_asked for t in self.targets)
         ):
@@ -253,7 +253,13 @@ class NodeCapture:
             for t in asked
             if t.how == KINETO and t.progress is not None and t.progress.last_steps > 0
         ]
-        counts = len(progress) == len(asked)
+        # One that does not answer, though it has done steps, is asked for those of the others.
+        silent = [
+            t
+            for t in asked
+            if t.how == KINETO and t.progress is None and self._node.steps(t.pid) is not None
+        ]
+        counts = bool(progress) and len(progress) + len(silent) == len(asked)
         if self.request.agrees:
             # When the decision comes, a whole period may be left until the next poll.
             late = [(now_ns - period_ns, period_ns) for _, period_ns in polls]
@@ -286,6 +292,7 @@ class NodeCapture:
         for target in asked:
             target.advanced_ns = now_ns
             if target.how == KINETO:
+                target.recorded_steps = self._node.steps(target.pid)
                 self._hand(target, window)
             elif isinstance(window, Span):
                 self._xspaces.ask(target, window, self.staging.folder)
@@ -364,16 +371,34 @@ class NodeCapture:
                 return f"it has not polled for {silent_ns / 1e9:.0f} s"
             if poller is not None and not poller.accepts:
                 return "busy: a trace is running in it already"
+        how = "it has done no step"
         if isinstance(self.window, Steps) and target.progress is not None:
             steps = target.progress.last_steps
+        elif isinstance(self.window, Steps):
+            steps = self._node.steps(target.pid) or 0
+            how = "its GIL is held, or its threads are stopped, and it has done no step"
+            if steps != target.recorded_steps:
+                target.recorded_steps, target.advanced_ns = steps, now_ns
         elif target.how == XSPACE and target.recorded_last is not None and not target.is_enough:
             steps = target.recorded_last
         else:
             return None
         still_ns = now_ns - target.advanced_ns
         if still_ns > max(_STUCK_NS, _STUCK_STEPS * target.step_ns):
-            return f"hung: it has done no step for {still_ns / 1e9:.0f} s (step {steps})"
+            return f"hung: {how} for {still_ns / 1e9:.0f} s (step {steps})"
         return None
+
+    def _still(self) -> list[Target]:
+        """Traced by time, without a step meanwhile: it may hang, though its trace says nothing."""
+        if not isinstance(self.window, Span):
+            return []
+        return [
+            target
+            for target in self.targets
+            if target.state == DONE
+            and self._node.is_alive(target.pid)
+            and self._node.steps(target.pid) == target.recorded_steps
+        ]
 
     def _peers(self) -> list[Target]:
         return [one for one in self.targets if one.how == XSPACE and not one.has_ended]

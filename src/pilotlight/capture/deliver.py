@@ -47,6 +47,8 @@ def deliver(
     for one in collected:
         progress(f"reading {one.file}" if one.file else "reading")
         captured, found = examine(one, folder, node, first_step, recorded.get(one.answered.pid, ()))
+        if one.file is not None and captured.file is None:
+            (folder / one.file).unlink(missing_ok=True)
         processes.append(captured)
         problems += found
     if first_step is None:

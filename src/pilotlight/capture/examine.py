@@ -13,11 +13,16 @@ import numpy as np
 from pilotlight.capture.collect import Collected
 from pilotlight.capture.manifest import Captured, Step
 from pilotlight.capture.plan import STEPS_BEFORE
+from pilotlight.capture.request import FAILED
 from pilotlight.capture.target import KINETO
+from pilotlight.trace.kineto import NO_EVENT
 from pilotlight.trace.trace import Int64, Kind, Trace
 from pilotlight.trace.trace_file import read_file
 
 _OPTIMIZER = "Optimizer.step"
+_DID_NOTHING = (
+    "no operator of torch ran while it was traced: it hangs, waits, or does something else"
+)
 # Times before this are no wall clock: they count from the start of the profiler.
 _FIRST_WALL_NS = 10**17
 
@@ -34,6 +39,10 @@ def examine(
         return Captured(collected.answered, node, None), ()
     result = read_file(folder / collected.file)
     problems = tuple(str(problem) for problem in result.problems)
+    if [problem.text for problem in result.problems] == [NO_EVENT]:
+        return Captured(
+            replace(collected.answered, state=FAILED, reason=_DID_NOTHING), node, None
+        ), ()
     if not result.traces:
         return Captured(collected.answered, node, collected.file), problems
     trace = result.traces[0]

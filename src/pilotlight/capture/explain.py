@@ -1,4 +1,4 @@
-"""Where those without a trace are, read from outside; and what they waited for."""
+"""Where those are that have no trace, or did no step in it; and what they wait for."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ EXPLAIN_NS = 5_000_000_000
 _MOST_STACKS = 64
 
 
-def explain(targets: Sequence[Target], node: Node, staging: Staging, uid: int) -> None:
-    """Flight recorders come later: a target `is_asked` until then."""
+def explain(
+    targets: Sequence[Target], still: Sequence[Target], node: Node, staging: Staging, uid: int
+) -> None:
+    """`still`: those that were traced and did no step meanwhile. Flight recorders come later: a
+    target `is_asked` until then."""
     failed = [t for t in targets if t.state == FAILED and node.is_alive(t.pid)]
-    for target in failed[:_MOST_STACKS]:
+    for target in [*failed, *still][:_MOST_STACKS]:
         if not (target.reason or "").startswith("busy"):
             _read_stacks(target, node, staging)
-    if any("hung" in (target.reason or "") for target in failed):
+    if still or any("hung" in (target.reason or "") for target in failed):
         for target in targets:
             if target.state != LEFT_OUT:
                 _ask_flight_recorder(target, node, staging, uid)
@@ -32,7 +35,8 @@ def _read_stacks(target: Target, node: Node, staging: Staging) -> None:
         found = {"pid": target.pid, "threads": node.stacks(target.pid)}
         file.write_text(json.dumps(found))
     except (OSError, ValueError) as error:
-        target.reason = f"{target.reason}; its stacks cannot be read: {error}"
+        if target.reason is not None:
+            target.reason += f"; its stacks cannot be read: {error}"
     else:
         target.stacks = file
 

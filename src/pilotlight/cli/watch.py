@@ -77,12 +77,18 @@ def _only_job(status: dict[str, Any]) -> str:
 
 
 def view_of(status: dict[str, Any], job: str) -> dict[str, Any]:
-    """What there is to say of one second; processes that do not step are only counted."""
-    stepping = [process for process in status["processes"] if process["steps"] or process["phases"]]
+    """What there is to say of one second; processes that do not step are only counted, but for
+    ranks: one that never began its first step may be the one that the others wait for."""
+    stepping = [
+        process
+        for process in status["processes"]
+        if process["steps"] or process["phases"] or process["role"] == "rank"
+    ]
     ranks = [
         {
             "rank": process["rank"],
             "pid": process["pid"],
+            "steps": process["steps"],
             "step": process["step"],
             "step_ns": process["step_ns"],
             "since_step_ns": process["since_step_ns"],
@@ -97,9 +103,11 @@ def view_of(status: dict[str, Any], job: str) -> dict[str, Any]:
         }
         for process in sorted(stepping, key=_order)
     ]
-    slowest = max(ranks, key=lambda rank: rank["step_ns"], default=None)
+    slowest = max(
+        (rank for rank in ranks if rank["steps"]), key=lambda rank: rank["step_ns"], default=None
+    )
     # Processes that no launcher numbered do not step together.
-    together = [rank for rank in ranks if rank["rank"] is not None]
+    together = [rank for rank in ranks if rank["rank"] is not None and rank["steps"]]
     behind = min(together, key=lambda rank: rank["step"], default=None)
     return {
         "job": job,
@@ -124,12 +132,18 @@ def _is_still(process: dict[str, Any]) -> bool:
 
 def _slowest(ranks: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The one whose last step took clearly longer than those of the others."""
-    moving = [rank for rank in ranks if not rank["is_still"]]
+    moving = [rank for rank in ranks if rank["steps"] and not rank["is_still"]]
     if len(moving) < 2:
         return None
     slowest = max(moving, key=lambda rank: rank["step_ns"])
     usual_ns = statistics.median(rank["step_ns"] for rank in moving if rank is not slowest)
     return slowest if slowest["step_ns"] > _SLOW_RATIO * usual_ns else None
+
+
+def _step_cells(rank: dict[str, Any]) -> tuple[str, str, str]:
+    if not rank["steps"]:
+        return "none", "", ""
+    return str(rank["step"]), duration(rank["step_ns"]), f"{rank['steps_per_s']:.2f}"
 
 
 def _still_for(rank: dict[str, Any]) -> str:
@@ -164,8 +178,10 @@ class _Lines:
             print(f"no step so far in {processes(view['other_processes'])}", flush=True)
         for rank in view["ranks"]:
             name = f"rank {rank['rank']}" if rank["rank"] is not None else f"pid {rank['pid']}"
-            parts = [f"{name} step {rank['step']} {duration(rank['step_ns'])}"]
-            parts.append(f"{rank['steps_per_s']:.2f}/s")
+            step, took, pace = _step_cells(rank)
+            parts = [f"{name} step {step} {took}", f"{pace}/s"]
+            if not rank["steps"]:
+                parts = [f"{name} no step so far"]
             if rank["is_still"]:
                 parts.append(f"no step for {_still_for(rank)}")
             if _long_phase(rank):
@@ -207,7 +223,9 @@ def table_of(view: dict[str, Any]) -> Group:
             :_MOST_ROWS
         ]
         ranks = [rank for rank in ranks if rank in slowest]
-    title = f"{view['job']}: {len(view['ranks'])} with steps, {view['other_processes']} without"
+    stepping = sum(rank["steps"] > 0 for rank in view["ranks"])
+    without = len(view["ranks"]) - stepping + view["other_processes"]
+    title = f"{view['job']}: {stepping} with steps, {without} without"
     if left_out > 0:
         title += f"; the {_MOST_ROWS} slowest are shown"
     if view["steps_apart"] > 1:
@@ -224,9 +242,7 @@ def table_of(view: dict[str, Any]) -> Group:
             label += " slowest"
         table.add_row(
             label,
-            str(rank["step"]),
-            duration(rank["step_ns"]),
-            f"{rank['steps_per_s']:.2f}",
+            *_step_cells(rank),
             *(_still_for(rank) for _ in still),
             *(_long_phase(rank) for _ in phase),
             *(percent(rank["phases"][name]) for name in shown),

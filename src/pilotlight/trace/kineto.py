@@ -68,6 +68,9 @@ _UNNAMED: dict[tuple[Any, ...], str] = {
 }
 
 
+NO_EVENT = "no usable event in it"
+
+
 def read_kineto(blocks: Iterator[bytes], source: str) -> Trace:
     """The trace of one file; raises FormatError if there is nothing to use in it."""
     scanner = _scan.Scanner(
@@ -90,7 +93,7 @@ def read_kineto(blocks: Iterator[bytes], source: str) -> Trace:
     if not len(trace.spans):
         problems = trace.problems
         first = f" ({problems[0].place}: {problems[0].text})" if problems else ""
-        raise FormatError(f"{source}: no usable event in it{first}")
+        raise FormatError(f"{source}: {NO_EVENT}{first}")
     return trace
 
 
