@@ -57,11 +57,10 @@ PILOTLIGHT_HOT PyObject* call_optimizer(PyObject* self, PyObject* const* args, s
 }
 
 PyObject* call_step(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
-  step_call_begins();
   ThreadPhases& mine = thread_phases();
-  mine.step_calls++;
+  step_call_begins(mine);
   PyObject* result = call_held(as_wrapped(self), args, count, names);
-  if (current(mine).step_calls > 0) mine.step_calls--;
+  step_call_ends(current(mine));
   return result;
 }
 
@@ -334,6 +333,11 @@ PyObject* py_automatic_step(PyObject*, PyObject* number) {
   Py_RETURN_NONE;
 }
 
+PyObject* py_automatic_step_ends(PyObject*, PyObject*) {
+  step_ends();
+  Py_RETURN_NONE;
+}
+
 PyObject* py_span(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 4 || !PyUnicode_Check(args[0]) || !PyLong_Check(args[1]) || !PyLong_Check(args[2]) ||
       !PyLong_Check(args[3])) {
@@ -399,6 +403,8 @@ PyMethodDef methods[] = {
      "each_second(function or None): called after a step, at most once a second."},
     {"automatic_step", py_automatic_step, METH_O,
      "automatic_step(number or None): a step begins, unless the program tells its steps itself."},
+    {"automatic_step_ends", py_automatic_step_ends, METH_NOARGS,
+     "automatic_step_ends(): the step ends here, if it is the last."},
     {"span", fast(py_span), METH_FASTCALL, "span(name, kind, start_ticks, end_ticks)"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -76,6 +76,7 @@ struct alignas(64) ThreadPhases {
   uint32_t step_calls = 0;  // calls under way that are a step by themselves
   const void* optimizer[kMostOptimizers] = {};
   Ended pending[kMostEnded] = {};
+  uint64_t step_end_ticks = 0;  // where the last step ended, if it has an end of its own
   // Where threads train on their own: whose steps are this thread's, and another since the last.
   const void* lead = nullptr;
   const void* follower = nullptr;

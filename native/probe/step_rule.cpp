@@ -73,6 +73,7 @@ void tell_held() noexcept {
 void begin_training() noexcept {
   if (process_phases().is_training) return;
   process.is_training = true;
+  thread_phases().step_end_ticks = 0;
   steps.held.clear();
 }
 
@@ -188,7 +189,8 @@ PILOTLIGHT_COLD void begin_run(uint32_t run) noexcept {
 void automatic_step() noexcept { tell_step(thread_phases()); }
 
 void automatic_step(int64_t number) noexcept {
-  process_phases().has_step = thread_phases().has_step = true;
+  ThreadPhases& mine = thread_phases();
+  process_phases().has_step = mine.has_step = true;
   write_automatic_step(&number, 0);
 }
 
@@ -198,7 +200,9 @@ void module_called(const void* module, bool may_train) noexcept {
   ThreadPhases& mine = thread_phases();
   if (process_phases().is_training || mine.step_calls > 0) return;
   note_evaluation(mine, may_train);
-  switch (mine.rhythm.called(module, times_of(mine), now_ticks)) {
+  Rhythm::Call call = mine.rhythm.called(module, times_of(mine), now_ticks);
+  if (call != Rhythm::Call::kOther) mine.step_end_ticks = 0;
+  switch (call) {
     case Rhythm::Call::kOther:
       return;
     case Rhythm::Call::kFirst:
@@ -222,7 +226,9 @@ void function_called(const void* function) noexcept {
   if (process_phases().is_training || mine.step_calls > 0) return;
   // Not of modules: one that is called more often than the first may be a part of each request.
   if (mine.rhythm.is_rare(function)) return;
-  switch (mine.rhythm.called(function, times_of(mine), now_ticks)) {
+  Rhythm::Call call = mine.rhythm.called(function, times_of(mine), now_ticks);
+  if (call != Rhythm::Call::kOther) mine.step_end_ticks = 0;
+  switch (call) {
     case Rhythm::Call::kOther:
       return;
     case Rhythm::Call::kFirst:
@@ -246,9 +252,18 @@ bool compiled_begins(ThreadPhases& mine) noexcept {
   return enter_phase(mine, Phase::kForward);
 }
 
-void step_call_begins() noexcept {
-  if (!process_phases().is_training && thread_phases().step_calls == 0) automatic_step();
+void step_call_begins(ThreadPhases& mine) noexcept {
+  if (mine.step_calls++ > 0 || process_phases().is_training) return;
+  mine.step_end_ticks = 0;
+  automatic_step();
 }
+
+void step_call_ends(ThreadPhases& mine) noexcept {
+  if (mine.step_calls == 0 || --mine.step_calls > 0 || process_phases().is_training) return;
+  step_ends();
+}
+
+void step_ends() noexcept { thread_phases().step_end_ticks = now_ticks(); }
 
 PILOTLIGHT_HOT void backward_begins(ThreadPhases& mine) noexcept {
   begin_training();
@@ -296,8 +311,7 @@ void optimizer_made(const void* optimizer) noexcept {
   rounds.made(optimizer);
 }
 
-void last_steps() noexcept {
-  ThreadPhases& mine = thread_phases();
+PILOTLIGHT_COLD void tell_last_held(ThreadPhases& mine) noexcept {
   if (process_phases().is_training) {
     if (rounds.are_rounds() || rounds.empty()) tell_held();
     return;
@@ -309,6 +323,12 @@ void last_steps() noexcept {
     tell_held();
   }
   if (was_to_change) write_held(steps.times.other);
+}
+
+void last_steps() noexcept {
+  ThreadPhases& mine = thread_phases();
+  tell_last_held(mine);
+  if (mine.step_end_ticks != 0) write_automatic_step(nullptr, mine.step_end_ticks);
 }
 
 uint64_t optimizer_calls() noexcept { return process_phases().optimizer_calls; }

@@ -20,7 +20,10 @@ void forward_begins(ThreadPhases& mine) noexcept;
 // A compiled function is called that may need gradients. False inside any phase: it is a part of
 // it.
 bool compiled_begins(ThreadPhases& mine) noexcept;
-void step_call_begins() noexcept;
+void step_call_begins(ThreadPhases& mine) noexcept;
+void step_call_ends(ThreadPhases& mine) noexcept;
+// Here, if no other begins before the program ends: one that is told with its end, not by a rhythm.
+void step_ends() noexcept;
 void backward_begins(ThreadPhases& mine) noexcept;
 // `has_gradients`: it did not raise. Where there is no optimizer, it ends a step.
 void backward_ends(bool has_gradients) noexcept;
@@ -36,7 +39,7 @@ void optimizer_ends(ThreadPhases& mine, const void* optimizer, bool has_stepped)
 void optimizer_skipped(const void* optimizer) noexcept;
 uint64_t optimizer_calls() noexcept;
 void optimizer_made(const void* optimizer) noexcept;
-// At the end: steps of which it was not sure until now.
+// At the end: steps of which it was not sure until now, and the end of the last.
 void last_steps() noexcept;
 
 }  // namespace pilotlight

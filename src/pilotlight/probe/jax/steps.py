@@ -57,6 +57,9 @@ def _install_annotations(adapter: Adapter, profiler: Any) -> None:
         number = getattr(annotation, "step_number", None)
         _probe.automatic_step(number if isinstance(number, int) else None)
 
+    def ends(_: Any, *__: Any) -> None:
+        _probe.automatic_step_ends()
+
     def nothing(_: Any, __: Any) -> None:
         """The hooks before answer None, so that this is not called."""
 
@@ -67,6 +70,10 @@ def _install_annotations(adapter: Adapter, profiler: Any) -> None:
         )
     adapter.replace(
         step, "__enter__", lambda call: _probe.around_call(call, adapter.fault, begins, nothing)
+    )
+    # Before that of ranges, which it would inherit.
+    adapter.replace(
+        step, "__exit__", lambda call: _probe.around_call(call, adapter.fault, ends, nothing)
     )
     adapter.replace(range_, "__enter__", lambda call: _probe.enter_call(call, adapter.fault))
     adapter.replace(range_, "__exit__", lambda call: _probe.exit_call(call, adapter.fault))
