@@ -20,9 +20,7 @@ from pilotlight.trace.trace import Int64, Kind, Trace
 from pilotlight.trace.trace_file import read_file
 
 _OPTIMIZER = "Optimizer.step"
-_DID_NOTHING = (
-    "no operator of torch ran while it was traced: it hangs, waits, or does something else"
-)
+_DID_NOTHING = "no operator of torch ran while it was traced: it hangs, waits, or has just begun"
 # Times before this are no wall clock: they count from the start of the profiler.
 _FIRST_WALL_NS = 10**17
 
