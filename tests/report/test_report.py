@@ -236,6 +236,11 @@ def test_the_headline_names_those_that_died_and_their_signal(tmp_path: Path) -> 
     assert "Rank 0, rank 2 died of SIGKILL. Rank 1 died of SIGTERM. Rank 3 died. The" in found
 
 
+def test_the_headline_names_a_rank_that_was_started_again_once(tmp_path: Path) -> None:
+    found = headline(ended(tmp_path, (1, "died", -9), (0, "died", -9), (1, "died", -9)))
+    assert "Rank 1 (2 times), rank 0 died of SIGKILL." in found
+
+
 def test_the_headline_names_the_first_to_end_first(tmp_path: Path) -> None:
     write_head(tmp_path, ranks=0, exit_code=1)
     for number, (code, end_s) in enumerate([(-15, 9), (-11, 8), (-15, 9)]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Sequence
 
 from pilotlight.recording.recording import MAIN_THREAD
@@ -152,13 +153,15 @@ def _died_alone(report: Report) -> bool:
 
 def _deaths(processes: Sequence[ProcessFacts]) -> list[str]:
     """Who ended badly, one sentence for each way: the first to end may have ended the others."""
-    labels: dict[str, list[str]] = {}
+    labels: dict[str, Counter[str]] = {}
     for facts in sorted(processes, key=lambda one: one.start_since_start_ns + one.duration_ns):
         way = _bad_end(facts)
         if way:
-            labels.setdefault(way, []).append(facts.label)
+            labels.setdefault(way, Counter())[facts.label] += 1
     texts = []
-    for way, those in labels.items():
+    for way, counted in labels.items():
+        # A rank that was started again may end again.
+        those = [f"{one} ({n} times)" if n > 1 else one for one, n in counted.items()]
         names = ", ".join(those[:4])
         more = f" and {len(those) - 4} more" if len(those) > 4 else ""
         text = f"{names}{more} {way}."
