@@ -86,6 +86,17 @@ def test_a_whole_export_gives_all_its_spans_and_grids(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("correlationId", 261_958_200), ("gridX", (1 << 31) - 1)]
+)
+def test_grids_of_long_captures_and_of_long_grids_are_kept(
+    tmp_path: Path, column: str, value: int
+) -> None:
+    cell = "CUPTI_ACTIVITY_KIND_KERNEL", column
+    (trace,) = read_sqlite(nsys_tables.write(tmp_path / "a.sqlite", changed={cell: value}))
+    assert len(trace.detail.grids.blocks) == 1
+
+
 cells = st.sampled_from(nsys_tables.CELLS)
 values = st.one_of(
     st.integers(-(1 << 63), (1 << 63) - 1),

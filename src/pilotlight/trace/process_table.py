@@ -13,7 +13,7 @@ from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
 from pilotlight.trace.trace import NONE, Kind, Trace
 
-MAX_SIZE = 1 << 20  # of a side: products of three stay below 2 ** 63
+MAX_SIZE = 1 << 62  # of a grid or a block: CUDA has 2 ** 31 blocks along the first side
 
 
 class ProcessTable:
@@ -49,8 +49,10 @@ class ProcessTable:
     ) -> None:
         """Of the kernel with this correlation and begin: the sizes of its grid and of a block."""
         row = [correlation, *blocks, *threads]
-        if type(start_ns) is int and all(type(v) is int and 0 < v < MAX_SIZE for v in row):
-            sizes = math.prod(blocks), math.prod(threads), blocks[0]
+        if type(start_ns) is not int or any(type(v) is not int or v <= 0 for v in row):
+            return
+        sizes = math.prod(blocks), math.prod(threads), blocks[0]
+        if max(sizes) < MAX_SIZE:
             self._grids.append((correlation, *sizes, start_ns))
 
     def _add(
