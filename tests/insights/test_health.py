@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.insights.telling import first, is_silent, only, simulated, verdict, with_counters
 
+from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Steps
 
 MINUTE = 60_000_000_000
@@ -41,6 +44,19 @@ def test_memory_that_is_nearly_full_is_a_risk_and_shown_without_a_gain(script: A
     finding = only("A36", training(script, memory_used=[78e9], memory_total=[80e9]))
     assert finding.is_risk and finding.gain_high_ratio == 0
     assert finding.gain_text == "none by itself, a risk"
+
+
+def test_the_trace_knows_the_size_of_its_device_better_than_a_table(tmp_path: Path) -> None:
+    """A V100 has 16 or 32 GB: 15.5 GB are not half of the smaller one."""
+    total = {"Total Allocated": 15_500_000_000}
+    instant = {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 0, "dur": 9}
+    events = [kernel, {**instant, "args": {**total, "Device Type": 1, "Device Id": 0}}]
+    for size, is_full in ((16_945_512_448, True), (34_084_028_416, False)):
+        device = {"id": 0, "name": "Tesla V100-SXM2", "totalGlobalMem": size}
+        path = tmp_path / f"{size}.json"
+        path.write_text(json.dumps({"deviceProperties": [device], "traceEvents": events}))
+        assert bool(verdict("A36", *read_traces([path]).traces).findings) == is_full
 
 
 def test_memory_that_grows_is_a_risk(script: Any) -> None:

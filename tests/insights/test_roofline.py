@@ -66,6 +66,39 @@ def test_a_kernel_shorter_than_its_launch_call_is_bound_by_launches(tmp_path: Pa
     assert (row.limit, row.reason) == (LAUNCH, "shorter than its launch call (8.0 µs)")
 
 
+def test_a_convolution_by_winograds_algorithm_is_not_beyond_the_roof(tmp_path: Path) -> None:
+    """As many products as at 180 % of the peak, of which 2.25 times fewer are computed."""
+    needed_us = 2 * 4096**3 / (0.78 * 67e12) * 1e6
+    name = "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"
+    path = write(tmp_path / "a.json", needed_us / 1.8, 4096, name, element="float")
+    (row,) = measure(path, H100).rows
+    assert (row.limit, row.roofline_ratio) == (COMPUTE, pytest.approx(0.8, rel=0.01))
+
+
+def test_products_of_unknown_size_make_the_share_of_the_peak_a_bound(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", 1000, 4096)
+    events = json.loads(path.read_text())["traceEvents"]
+    for i, us in enumerate((40, 400)):
+        kernel = {"ph": "X", "cat": "kernel", "name": "nvjet_tst_192x192", "pid": 0, "tid": 7}
+        args = {"correlation": 2 + i, "grid": [132, 1, 1], "block": [384, 1, 1]}
+        events.append({**kernel, "ts": 2000 + 1000 * i, "dur": us, "args": args})
+        path.write_text(json.dumps({"traceEvents": events}))
+        assert measure(path, H100).is_mfu_a_bound == (us == 400)
+
+
+def test_arithmetic_guessed_from_grids_counts_for_the_share_of_the_peak(tmp_path: Path) -> None:
+    flash = (
+        "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false,"
+        " cutlass::bfloat16_t>>, false, false, false>(flash::Flash_fwd_params)"
+    )
+    args = {"correlation": 1, "grid": [64, 1, 16], "block": [128, 1, 1]}
+    event = {"ph": "X", "cat": "kernel", "name": flash, "pid": 0, "tid": 7, "ts": 0, "dur": 2000}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"traceEvents": [{**event, "args": args}]}))
+    flops = 4 * 16 * (63.5 * 128) ** 2 * 128
+    assert measure(path, H100).mfu_ratio == pytest.approx(flops / 2e-3 / 989.5e12)
+
+
 def test_products_of_fp32_on_tensor_cores_are_compared_with_their_peak(tmp_path: Path) -> None:
     """2 · 4096³ operations in 500 µs are 275 TFLOP/s: four times the peak of fp32."""
     tf32 = "cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4"

@@ -25,6 +25,24 @@ def test_the_bias_of_addmm_is_not_a_factor() -> None:
     assert cost_of(plain) == cost_of(biased)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "peak"),
+    [
+        ("_int_mm", "signed char", "int8"),
+        ("_scaled_mm", "c10::Float8_e4m3fn", "fp8"),
+        ("_scaled_mm", "c10::Float8_e4m3fnuz", "fp8"),
+    ],
+)
+def test_products_of_bytes_run_at_their_own_peak(name: str, kind: str, peak: str) -> None:
+    cost = cost_of(operator(name, (10, 20), (20, 30), kind=kind))
+    assert cost is not None
+    assert (cost.flops, cost.bytes, cost.peak) == (12_000, 200 + 600 + 300, peak)
+
+
+def test_other_operators_on_bytes_are_not_products() -> None:
+    assert cost_of(operator("add", (10, 20), (10, 20), kind="signed char")) is None
+
+
 def test_a_batch_multiplies_the_product() -> None:
     one, five = (
         cost_of(operator("bmm", (1, 8, 4), (1, 4, 2))),

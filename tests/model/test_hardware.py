@@ -19,6 +19,13 @@ from pilotlight.model.hardware import find_gpu, gpus
         ("NVIDIA L40S", "L40S"),
         ("NVIDIA L4", "L4"),
         ("h200-sxm", "H200-SXM"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA H20", "H20"),
+        ("NVIDIA H800", "H100-SXM"),
+        ("NVIDIA A40", "A40"),
+        ("NVIDIA GeForce RTX 3090", "RTX-3090"),
+        ("NVIDIA GeForce RTX 5090", "RTX-5090"),
+        ("AMD Instinct MI250X / MI250", "MI250X"),
     ],
 )
 def test_names_of_drivers_are_known(text: str, name: str) -> None:
@@ -28,6 +35,13 @@ def test_names_of_drivers_are_known(text: str, name: str) -> None:
 
 def test_an_unknown_device_is_not_guessed() -> None:
     assert find_gpu("Abacus 3000") is None
+    assert find_gpu("NVIDIA GeForce RTX 4090 Laptop GPU") is None
+
+
+def test_a_card_of_two_dies_is_two_devices() -> None:
+    gpu = find_gpu("MI250X")
+    assert gpu is not None
+    assert (gpu.peak("bf16"), gpu.peak("memory_gb"), gpu.peak("units")) == (191.5, 64, 110)
 
 
 def test_every_figure_is_positive_and_marked_by_its_source() -> None:

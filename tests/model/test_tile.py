@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilotlight.model.tile import TF32, precision_of, tile_of
+from pilotlight.model.tile import TF32, precision_of, tile_of, winograd_ratio
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,15 @@ def test_names_tell_tile_and_precision(
     found = precision_of(name)
     assert (found[0] if found else None) == peak
     assert (TF32.search(name) is not None) == (peak == "tf32")
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio"),
+    [
+        ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 2.25),
+        ("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(int)", 4.0),
+        ("volta_scudnn_128x128_stridedB_splitK_small_nn_v1", 1.0),
+    ],
+)
+def test_winograds_algorithm_multiplies_less(name: str, ratio: float) -> None:
+    assert winograd_ratio(name) == ratio

@@ -169,7 +169,13 @@ def _mfu(result: Result) -> str:
     if not result.is_mfu_known:
         return f"MFU not known, only {covered}: record with record_shapes=True"
     measured = f", {100 * result.measured_ratio:.0f} % is measured" if result.measured_ratio else ""
-    return f"MFU {100 * result.mfu_ratio:.1f} % of the datasheet's peak; {covered}{measured}"
+    mfu = f"{100 * result.mfu_ratio:.1f} % of the datasheet's peak"
+    if result.is_mfu_a_bound:
+        unknown = (
+            f"products of unknown size, {100 * result.products_ratio:.0f} % of it, not counted"
+        )
+        return f"MFU at least {mfu}; {covered}{measured}; {unknown}"
+    return f"MFU {mfu}; {covered}{measured}"
 
 
 def _chosen(job: Job, rank: int | None, path: Path) -> RankView:

@@ -84,7 +84,9 @@ def busy_without_result(job: Job) -> Verdict:
     if busy is None:
         busy = 100 * (1 - view.whole.idle_ns / view.whole.window_ns)
     table = roofline(view, operators, gpu)
-    if busy <= BUSY_PERCENT or table.mfu_ratio >= LOW_MFU or table.covered_ratio < 0.5:
+    if busy <= BUSY_PERCENT or table.mfu_ratio >= LOW_MFU:
+        return Verdict()
+    if not table.is_mfu_known or table.is_mfu_a_bound:
         return Verdict()
     whole = view.whole
     parts = (
@@ -185,14 +187,14 @@ def _memory(view: RankView) -> tuple[float | None, float]:
     if len(total) and len(used):
         return float(used.max() / max(total.max(), 1.0)), _growth(used)
     gpu = find_gpu(view.trace.devices[0]) if view.trace.devices else None
-    size = gpu.peak("memory_gb") if gpu else None
+    size = view.trace.memory_bytes or 1e9 * ((gpu.peak("memory_gb") if gpu else None) or 0.0)
     wanted = [
         name.startswith("allocated device") and not name.endswith("-1") for name in view.trace.names
     ]
     values = view.trace.counters.value[np.array(wanted, np.bool_)[view.trace.counters.name]]
     if not size or not len(values):
         return None, 0.0
-    return float(values.max()) / (size * 1e9), 0.0
+    return float(values.max()) / size, 0.0
 
 
 def _growth(used: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

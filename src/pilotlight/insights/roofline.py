@@ -15,7 +15,7 @@ from pilotlight.model.cost import Cost, cost_of
 from pilotlight.model.hardware import Gpu
 from pilotlight.model.kernel_cost import Grid, cost_of_kernel
 from pilotlight.model.measured_cost import Measured
-from pilotlight.model.tile import TF32
+from pilotlight.model.tile import TF32, winograd_ratio
 from pilotlight.trace.detail import Operator, Operators
 from pilotlight.trace.detail_row import detail_rows
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind
@@ -35,6 +35,7 @@ CACHED = "faster than memory: its data fit into the cache"
 # How well the work of a row is known.
 MEASURED, HIGH, LOW = "measured", "high", "low"
 _KNOWN_WORK_RATIO = 0.5
+_FEW_PRODUCTS_RATIO = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,11 @@ class RooflineRow:
 
 @dataclass(frozen=True)
 class Roofline:
-    """`mfu_ratio`: arithmetic of the operators whose model is not wrong over the whole time at the
+    """`mfu_ratio`: arithmetic of the rows whose model is not wrong over the whole time at the
     datasheet's peak. `covered_ratio`: the part of the kernel time whose work is known,
     `measured_ratio`: that of which it was measured. `products` have no shapes: of them only bounds
-    are known."""
+    are known, and their arithmetic is not in `mfu_ratio`; `products_ratio` is their part of the
+    kernel time."""
 
     gpu: str
     rows: tuple[RooflineRow, ...]
@@ -68,11 +70,17 @@ class Roofline:
     covered_ratio: float
     measured_ratio: float = 0.0
     products: tuple[Product, ...] = ()
+    products_ratio: float = 0.0
 
     @property
     def is_mfu_known(self) -> bool:
         """Of work that is not known nothing can be said."""
         return self.covered_ratio >= _KNOWN_WORK_RATIO
+
+    @property
+    def is_mfu_a_bound(self) -> bool:
+        """Whether products of unknown size take so much of the time that MFU can be far higher."""
+        return self.products_ratio > _FEW_PRODUCTS_RATIO
 
 
 def roofline(
@@ -103,15 +111,22 @@ def roofline(
             rows.append(replace(made, confidence=MEASURED if launched.is_measured else HIGH))
     others = _kernel_rows(view, owner == NONE, grid, gpu, measured, call_ns)
     covered_ns += sum(row.total_ns for row in others)
+    flops_at_peak_s += sum(
+        row.count * row.flops / (peak * 1e12)
+        for row in others
+        if row.limit != WRONG and (peak := gpu.peak(row.peak))
+    )
     rows = sorted((*rows, *others), key=lambda row: -row.total_ns)
     all_ns = float(view.device.duration_ns[kernels].sum())
+    products = products_without_shapes(view, owner == NONE, grid, gpu, measured)
     return Roofline(
         gpu.name,
         tuple(rows),
         flops_at_peak_s / (view.traced_ns / 1e9),
         covered_ns / all_ns if all_ns else 0.0,
         sum(r.total_ns for r in rows if r.confidence == MEASURED) / all_ns if all_ns else 0.0,
-        products_without_shapes(view, owner == NONE, grid, gpu, measured),
+        products,
+        sum(p.total_ns for p in products) / all_ns if all_ns else 0.0,
     )
 
 
@@ -123,6 +138,7 @@ class _Launches:
     total_ns: int = 0
     kernels: int = 0
     is_tf32: bool = False
+    saved_ratio: float = 1.0
     measured: list[tuple[int, Measured]] = field(default_factory=list)
     is_measured: bool = True
 
@@ -130,6 +146,7 @@ class _Launches:
         self.total_ns += total_ns
         self.kernels += count
         self.is_tf32 |= TF32.search(name) is not None
+        self.saved_ratio = max(self.saved_ratio, winograd_ratio(name))
         self.is_measured &= found is not None
         if found is not None:
             self.measured.append((count, found))
@@ -137,7 +154,8 @@ class _Launches:
     def cost(self, model: Cost) -> Cost:
         """Of one operator: what its kernels did, if that is known of all of them."""
         if not self.is_measured:
-            return replace(model, peak="tf32") if self._rounds(model) else model
+            peak = "tf32" if self._rounds(model) else model.peak
+            return replace(model, flops=model.flops / self.saved_ratio, peak=peak)
         flops = [n * one.flops for n, one in self.measured if one.flops is not None]
         sizes = [n * one.bytes for n, one in self.measured if one.bytes is not None]
         whole = len(self.measured)

@@ -12,13 +12,16 @@ from pilotlight.trace.detail import Operator
 _BYTES = {
     "float": 4, "float32": 4, "double": 8, "c10::bfloat16": 2, "bfloat16": 2, "c10::half": 2,
     "half": 2, "long int": 8, "long": 8, "int": 4, "signed char": 1, "unsigned char": 1, "bool": 1,
-    "c10::float8_e4m3fn": 1, "c10::float8_e5m2": 1,
+    "c10::float8_e4m3fn": 1, "c10::float8_e5m2": 1, "c10::float8_e4m3fnuz": 1,
+    "c10::float8_e5m2fnuz": 1,
 }  # fmt: skip
 _PEAK_OF_TYPE = {
     "float": "fp32", "float32": "fp32", "double": "fp64", "c10::bfloat16": "bf16",
     "bfloat16": "bf16", "c10::half": "fp16", "half": "fp16", "c10::float8_e4m3fn": "fp8",
-    "c10::float8_e5m2": "fp8",
+    "c10::float8_e5m2": "fp8", "c10::float8_e4m3fnuz": "fp8", "c10::float8_e5m2fnuz": "fp8",
 }  # fmt: skip
+# Of other operators integers are indices, masks and counts.
+_PEAK_OF_INTEGERS = {"_int_mm": {"signed char": "int8", "unsigned char": "int8"}}
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ def cost_of(operator: Operator) -> Cost | None:
     rule = _RULES.get(name)
     if rule is None or not operator.shapes or not operator.types:
         return None
-    kind = next((t.lower() for t in operator.types if t.lower() in _PEAK_OF_TYPE), None)
+    peaks = _PEAK_OF_INTEGERS.get(name, _PEAK_OF_TYPE)
+    kind = next((t.lower() for t in operator.types if t.lower() in peaks), None)
     if kind is None:
         return None
     try:
@@ -50,7 +54,7 @@ def cost_of(operator: Operator) -> Cost | None:
         return None
     if work.is_causal(name, operator):
         flops /= 2
-    return Cost(flops, elements * _BYTES[kind], _PEAK_OF_TYPE[kind])
+    return Cost(flops, elements * _BYTES[kind], peaks[kind])
 
 
 _NORMS = (

@@ -131,6 +131,7 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
         arguments=arguments,
         detail=KinetoDetail(names, lanes, spans, arguments),
         processes=_processes(scanner.process_names()),
+        memory_bytes=_memory_bytes(metadata.get("deviceProperties")),
     )
 
 
@@ -212,6 +213,13 @@ def _devices(properties: Any) -> tuple[str, ...]:
     if not isinstance(properties, list):
         return ()
     return tuple(_device(p) for p in properties[:1024] if isinstance(p, dict))
+
+
+def _memory_bytes(properties: Any) -> int:
+    """The same model comes with 16 and 32 GB, or 40 and 80."""
+    first = properties[0] if isinstance(properties, list) and properties else None
+    size = first.get("totalGlobalMem") if isinstance(first, dict) else None
+    return size if type(size) is int and 0 < size < _HALF else 0
 
 
 def _device(properties: dict[str, Any]) -> str:

@@ -31,11 +31,16 @@ def write_kineto(trace: Trace, path: Path) -> None:
             file.write(piece)
 
 
+def _device(trace: Trace, number: int) -> dict[str, Any]:
+    told = {"totalGlobalMem": trace.memory_bytes} if trace.memory_bytes else {}
+    return {"id": number, "name": trace.devices[number], **told}
+
+
 def kineto_text(trace: Trace) -> Iterator[str]:
     trace = with_step_spans(trace)
     head: dict[str, Any] = {
         "schemaVersion": 1,
-        "deviceProperties": [{"id": i, "name": name} for i, name in enumerate(trace.devices)],
+        "deviceProperties": [_device(trace, i) for i in range(len(trace.devices))],
         "distributedInfo": {"backend": "nccl", "rank": trace.rank},
         # Microseconds with a fraction are exact only if they are small.
         "baseTimeNanoseconds": _base_ns(trace),

@@ -154,6 +154,7 @@ class Trace:
     flows: Flows = field(default_factory=lambda: no_flows())
     arguments: dict[str, Argument] = field(default_factory=dict)
     processes: dict[str, str] = field(default_factory=dict)  # their names, by Lane.process
+    memory_bytes: int = 0  # of a device; 0 where the trace does not tell
 
     def of_kind(self, *kinds: Kind) -> Spans:
         return self.spans.take(np.flatnonzero(self.spans.is_kind(*kinds)))

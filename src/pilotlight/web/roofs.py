@@ -22,7 +22,7 @@ def roofline_answer(view: RankView, gpu_name: str | None) -> answers.Roofline:
     if gpu is None:
         return _missing("the trace names no GPU that is known here: choose the roof of one")
     operators = view.trace.detail.operators
-    if not operators.kinds:
+    if not operators.kinds and not len(view.trace.detail.grids.blocks):
         return _missing("no shapes of operators in this trace: record it with record_shapes=True")
     return answer_of(roofline(view, operators, gpu), gpu)
 
@@ -40,6 +40,7 @@ def answer_of(found: Roofline, gpu: Gpu) -> answers.Roofline:
         covered_ratio=found.covered_ratio,
         rows=[answers.RooflineRow(**{name: row[name] for name in names}) for row in rows],
         peaks=peaks_of(gpu),
+        is_mfu_a_bound=found.is_mfu_a_bound,
     )
 
 

@@ -514,6 +514,7 @@ export interface Roofline {
   rows: RooflineRow[];
   peaks: Peak[];
   missing?: string;
+  is_mfu_a_bound?: boolean;
 }
 
 export interface RooflineRow {

@@ -30,7 +30,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
   const told = chosen ?? rows[0] ?? null;
   return (
     <section aria-label="roofline">
-      <p class="quiet">{roofline.gpu}: MFU {roofline.mfu_ratio === null ? "not known" : `${share(roofline.mfu_ratio)} of the datasheet's peak`}; {share(roofline.covered_ratio)} of the kernel time has a cost model.</p>
+      <p class="quiet">{roofline.gpu}: MFU {mfu(roofline)}{roofline.mfu_ratio === null ? "" : " of the datasheet's peak"}; {share(roofline.covered_ratio)} of the kernel time has a cost model.</p>
       <div class="split">
         <div>
           <Roof peaks={roofline.peaks} label="roofline chart" chosen={told === null ? -1 : rows.indexOf(told)} onChoose={(i) => setChosen(rows[i])}
@@ -50,11 +50,16 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
   );
 }
 
+function mfu(roofline: Roofline): string {
+  if (roofline.mfu_ratio === null) return "not known";
+  return `${roofline.is_mfu_a_bound ? "at least " : ""}${share(roofline.mfu_ratio)}`;
+}
+
 // The page of `pilotlight roofline --html`.
 export function RooflinePage() {
   const { value, failure } = useAnswer<Roofline>("roofline");
   if (failure) return <PageFailed failure={failure} />;
   if (!value) return <Waiting height={420} />;
   const first = value.rows[0];
-  return <><header><p class="about">{value.gpu}</p><h1>MFU {value.mfu_ratio === null ? "not known" : share(value.mfu_ratio)}{first ? `: the most time goes to ${first.operator.replace(/^aten::/, "")}, at ${share(first.roofline_ratio)} of what the GPU reaches (${first.limit})` : ""}</h1></header><RooflineChart roofline={value} /></>;
+  return <><header><p class="about">{value.gpu}</p><h1>MFU {mfu(value)}{first ? `: the most time goes to ${first.operator.replace(/^aten::/, "")}, at ${share(first.roofline_ratio)} of what the GPU reaches (${first.limit})` : ""}</h1></header><RooflineChart roofline={value} /></>;
 }

@@ -29,7 +29,8 @@ class Peak(Struct, frozen=True):
 
 class Roofline(Struct, frozen=True):
     """The first of the peaks is that of the job's GPU. `mfu_ratio` is null where too little of the
-    work is known, `missing`: why there are no rows."""
+    work is known, and the least that it can be where `is_mfu_a_bound`; `missing`: why there are no
+    rows."""
 
     gpu: str
     mfu_ratio: float | None
@@ -37,6 +38,7 @@ class Roofline(Struct, frozen=True):
     rows: list[RooflineRow]
     peaks: list[Peak]
     missing: str = ""
+    is_mfu_a_bound: bool = False
 
 
 class RankPoint(Struct, frozen=True):
