@@ -12,6 +12,7 @@ import pytest
 from pilotlight.analysis import analyze
 from pilotlight.cli.analyze import Analyze
 from pilotlight.cli.diff import Diff
+from pilotlight.cli.main import main
 from pilotlight.errors import UsageError
 
 
@@ -50,6 +51,22 @@ def test_operators_have_their_own_time_apart_from_what_they_call(tmp_path: Path)
         "aten::addmm": (4, 800_000, 800_000),
         "aten::linear": (4, 1_200_000, 400_000),
     }
+
+
+def test_a_trace_without_operators_shows_its_spans(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As tracers of Python functions write them: 300 µs, of which 200 in another function."""
+    path = tmp_path / "trace.json"
+    events = [event("train (a.py:1)", 0, 300, "FEE"), event("load (a.py:9)", 50, 200, "FEE")]
+    path.write_text(json.dumps({"traceEvents": events}))
+    rows = analyze(path).table("host_operators")
+    assert [(row["operator"], row["self_ns"]) for row in rows] == [
+        ("load (a.py:9)", 200_000),
+        ("train (a.py:1)", 100_000),
+    ]
+    assert main(["analyze", str(path)]) == 0
+    assert "spans by their own time" in capsys.readouterr().out
 
 
 def test_a_loader_is_found_in_few_steps(tmp_path: Path) -> None:

@@ -83,10 +83,12 @@ def test_of_the_windows_of_one_process_the_last_counts(tmp_path: Path) -> None:
 
 def test_a_profile_in_two_formats_counts_once(tmp_path: Path) -> None:
     (tmp_path / "host.trace.json.gz").write_bytes(gzip.compress(trace_text(None)))
+    (tmp_path / "perfetto_trace.json.gz").write_bytes(gzip.compress(trace_text(None)))
     (tmp_path / "host.xplane.pb").write_bytes(b"damaged")
-    found = read_traces([tmp_path])
-    assert found.traces == ()
-    assert [problem.source for problem in found.problems] == [f"{tmp_path}/host.xplane.pb"]
+    for paths in ([tmp_path], sorted(tmp_path.iterdir())):
+        found = read_traces(paths)
+        assert found.traces == ()
+        assert [problem.source for problem in found.problems] == [f"{tmp_path}/host.xplane.pb"]
 
 
 def test_missing_ranks_of_a_set_are_named(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ def print_hosts(found: Analysis, console: Console) -> None:
     _print_parts(rows, console)
     operators = found.table("host_operators")
     if operators:
-        _print_operators(operators, console)
+        has_operators = any(row["operators_ns"] for row in rows)
+        _print_operators(operators, "operators" if has_operators else "spans", console)
 
 
 def step_line(steps: int, step_ns: float) -> str:
@@ -56,17 +57,17 @@ def _print_parts(rows: list[dict[str, Any]], console: Console) -> None:
         console.print(f"... and {len(rows) - SHOWN_RANKS} ranks more (--table hosts)")
 
 
-def _print_operators(rows: list[dict[str, Any]], console: Console) -> None:
+def _print_operators(rows: list[dict[str, Any]], what: str, console: Console) -> None:
     from rich.table import Table
 
     ranks = len({row["rank"] for row in rows})
     rows = _by_name(rows)
     whole = sum(row["self_ns"] for row in rows) or 1
     of_ranks = f" of {ranks} ranks" if ranks > 1 else ""
-    console.print(f"\noperators by their own time, {whole / 1e6:.1f} ms{of_ranks} together:")
+    console.print(f"\n{what} by their own time, {whole / 1e6:.1f} ms{of_ranks} together:")
     table = Table(box=None, pad_edge=False)
-    for head in ("own", "total", "calls", "operator"):
-        table.add_column(head, justify="left" if head == "operator" else "right", overflow="fold")
+    for head in ("own", "total", "calls", what[:-1]):
+        table.add_column(head, justify="left" if head == what[:-1] else "right", overflow="fold")
     for row in rows[:SHOWN_OPERATORS]:
         table.add_row(
             f"{100 * row['self_ns'] / whole:.1f} %",

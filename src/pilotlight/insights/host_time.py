@@ -15,6 +15,8 @@ from pilotlight.trace.trace import Int64, Kind, Spans, Trace
 
 MAX_SPANS = 3_000_000
 _HOST_KINDS = (Kind.OPERATOR, Kind.ANNOTATION, Kind.PYTHON, Kind.RUNTIME, Kind.GC, Kind.OTHER)
+# What a trace has that knows no operators, such as one of a Python tracer.
+_PLAIN_KINDS = (Kind.ANNOTATION, Kind.PYTHON, Kind.RUNTIME, Kind.OTHER)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class HostTime:
 
 @dataclass(frozen=True)
 class HostOperator:
-    """An operator with all of its calls: with what it called, and alone."""
+    """An operator with all of its calls: with what it called, and alone. Of a trace without
+    operators any span."""
 
     rank: int
     operator: str
@@ -79,8 +82,9 @@ def host_operators(traces: Sequence[Trace]) -> list[HostOperator]:
     """By name, those with the most time of their own first; empty for more than MAX_SPANS."""
     found = []
     for trace in traces:
-        is_operator = trace.spans.is_kind(Kind.OPERATOR)
-        rows = np.flatnonzero(is_operator)
+        rows = np.flatnonzero(trace.spans.is_kind(Kind.OPERATOR))
+        if not len(rows):
+            rows = np.flatnonzero(trace.spans.is_kind(*_PLAIN_KINDS))
         if 0 < len(rows) <= MAX_SPANS:
             found += _operators(trace, rows)
     return sorted(found, key=lambda row: -row.self_ns)

@@ -27,6 +27,7 @@ MAX_FILES = 100_000
 RECORDING_FILE = "manifest.json"
 CAPTURE_FILE = "capture.json"
 JAX_JSON_SUFFIX = ".trace.json.gz"
+JAX_PERFETTO_FILE = "perfetto_trace.json.gz"  # with create_perfetto_trace or create_perfetto_link
 # As torch.profiler.tensorboard_trace_handler writes them: worker, nanoseconds.
 _WINDOW = re.compile(r"(.+)\.(\d{10,19})\.pt\.trace\.json(?:\.gz)?")
 
@@ -100,19 +101,22 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem], dict[Path,
             # To open a pipe would wait for somebody who writes it.
             others = [one for one in found if one.exists() and not one.is_file()]
             problems += [Problem(str(one), "", "no regular file: left out") for one in others]
-            files += sorted(_once([one for one in found[:MAX_FILES] if one not in others]))
+            files += sorted(one for one in found[:MAX_FILES] if one not in others)
         elif path.exists() or path.is_symlink():
             files.append(path)
         else:
             problems.append(Problem(str(path), "", "no such file or folder"))
-    return files, problems, captured
+    return _once(files), problems, captured
 
 
 def _once(files: list[Path]) -> list[Path]:
-    """JAX writes each profile in two formats beside each other; the one with less left out."""
+    """JAX writes each profile in two or three formats beside each other; the one with the most."""
     written = {str(path) for path in files if path.name.endswith(XPLANE_SUFFIX)}
+    folders = {Path(path).parent for path in written}
 
     def is_repeated(path: Path) -> bool:
+        if path.name == JAX_PERFETTO_FILE and path.parent in folders:
+            return True
         profile, suffix, _ = str(path).partition(JAX_JSON_SUFFIX)
         return bool(suffix) and profile + XPLANE_SUFFIX in written
 
