@@ -97,6 +97,29 @@ def test_grids_of_long_captures_and_of_long_grids_are_kept(
     assert len(trace.detail.grids.blocks) == 1
 
 
+def test_exports_before_the_middle_of_2021_name_their_gpus(tmp_path: Path) -> None:
+    path = nsys_tables.write(tmp_path / "a.sqlite", without=[("TARGET_INFO_GPU", "name")])
+    make(
+        path,
+        "CREATE TABLE TARGET_INFO_CUDA_GPU (deviceId INTEGER, name TEXT)",
+        "INSERT INTO TARGET_INFO_CUDA_GPU VALUES (0, 'Tesla V100-SXM2-16GB')",
+        "DROP TABLE TARGET_INFO_GPU",
+    )
+    (trace,) = read_sqlite(path)
+    assert trace.devices == ("Tesla V100-SXM2-16GB",)
+
+
+def test_a_process_that_may_see_one_gpu_calls_it_its_first(tmp_path: Path) -> None:
+    path = make(
+        nsys_tables.write(tmp_path / "a.sqlite"),
+        "INSERT INTO TARGET_INFO_GPU VALUES (3, 'NVIDIA B200')",
+        "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER)",
+        "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (3, 0, 77)",
+    )
+    (trace,) = read_sqlite(path)
+    assert trace.devices == ("NVIDIA B200",)
+
+
 cells = st.sampled_from(nsys_tables.CELLS)
 values = st.one_of(
     st.integers(-(1 << 63), (1 << 63) - 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pilotlight.errors import FormatError
@@ -33,6 +33,8 @@ _TABLES = (_KERNEL, _GRAPH, _MEMCPY, _RUNTIME, _NVTX)
 # What every export has, of a program without a GPU too.
 _ALWAYS = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
 
+MAX_GPUS = 1024  # of a machine
+
 Process = Callable[[Any], ProcessTable]
 
 
@@ -60,8 +62,31 @@ def read_nsys(database: Database, source: str) -> tuple[Trace, ...]:
             f"{source}: an Nsight Systems export without an event of CUDA or NVTX: record with"
             " --trace=cuda,nvtx"
         )
-    gpus = dict(enumerate(str(row[0]) for row in database.rows("TARGET_INFO_GPU", ("name",))))
-    return tuple(table.finish("nsys", gpus) for table in found)
+    names = _gpu_names(database)
+    gpus = _gpus_of_processes(database)
+    return tuple(
+        table.finish("nsys", {d: names[gpu] for d, gpu in gpus(table.pid).items() if gpu in names})
+        for table in found
+    )
+
+
+def _gpu_names(database: Database) -> dict[Any, str]:
+    """By what the export calls a GPU; before 2021.2 that was its number in CUDA."""
+    found: dict[Any, str] = {}
+    for table, key in (("TARGET_INFO_GPU", "id"), ("TARGET_INFO_CUDA_GPU", "deviceId")):
+        for place, (gpu, name) in enumerate(database.rows(table, (key, "name"))):
+            found.setdefault(place if gpu is None else gpu, str(name))
+    return found
+
+
+def _gpus_of_processes(database: Database) -> Callable[[int], Mapping[int, Any]]:
+    """A process numbers the GPUs that it may see from 0; without the table all see all."""
+    told: dict[Any, dict[int, Any]] = {}
+    for pid, device, gpu in database.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")):
+        if isinstance(device, int):
+            told.setdefault(pid, {})[device] = gpu
+    same = {device: device for device in range(MAX_GPUS)}
+    return lambda pid: told.get(pid, same)
 
 
 def _device_spans(database: Database, strings: dict[int, str], process: Process) -> None:
