@@ -7,30 +7,48 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from pilotlight.trace.trace import NONE, Kind, Lane, Spans, Steps, Trace
+from pilotlight.trace.trace import NONE, Int64, Kind, Lane, Spans, Steps, Trace
 
+# `iteration 3`, `train_step_3`, `global_step=3`, `epoch 1 step 3`, `Step: 3/100`.
 _STEP = re.compile(
-    r"(?:ProfilerStep#|\[?step[ _#:=]?|train_step[ _#:=]?|iteration[ _#:=]?)(\d+)\]?$", re.I
+    r"(?:(?P<profiler>ProfilerStep#)"
+    r"|(?:epoch[ _#:=]{0,2}\d+[ _,/:-]{1,3})?\[?(?:(?:global|train|training)[ _.]?)?"
+    r"(?:step|iteration|iter)[ _#:=]{0,2})(?P<number>\d+)(?:/\d+)?\]?$",
+    re.I,
 )
 _HOST_KINDS = (Kind.ANNOTATION, Kind.OPERATOR, Kind.OTHER)
 
 
 def steps_of(names: tuple[str, ...], spans: Spans) -> Steps:
-    """Host annotations that number the steps, such as ProfilerStep#7."""
+    """Host annotations that number the steps: the profiler's own where it has them, else those that
+    lie in no other, for a step can have numbered parts."""
     numbers = np.full(len(names), -1, np.int64)
+    profilers = np.zeros(len(names), np.bool_)
     for i, text in enumerate(names):
         # Most names end with a letter, as none of a step does.
         if text[-1:].isalpha() or len(text) >= 64:
             continue
         match = _STEP.match(text)
-        if match and len(match.group(1)) < 18:
-            numbers[i] = int(match.group(1))
+        if match and len(match["number"]) < 18:
+            numbers[i] = int(match["number"])
+            profilers[i] = match["profiler"] is not None
     if not len(spans):
         return Steps(*(np.empty(0, np.int64) for _ in range(3)))
     host = spans.is_kind(*_HOST_KINDS)
     rows = np.flatnonzero((numbers[spans.name] >= 0) & host)
-    order = rows[np.argsort(spans.start_ns[rows], kind="stable")]
+    own = rows[profilers[spans.name[rows]]]
+    rows = own if len(own) else rows
+    order = _outermost(spans, rows[np.lexsort((-spans.duration_ns[rows], spans.start_ns[rows]))])
     return Steps(numbers[spans.name[order]], spans.start_ns[order], spans.duration_ns[order])
+
+
+def _outermost(spans: Spans, order: Int64) -> Int64:
+    """Without the spans that lie within an earlier one; `order`: by their begin, longest first."""
+    if not len(order):
+        return order
+    ends_ns = spans.end_ns[order]
+    before_ns = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, ends_ns[:-1]))
+    return order[ends_ns > before_ns]
 
 
 def with_step_spans(trace: Trace) -> Trace:
