@@ -63,3 +63,29 @@ def test_a_wait_that_the_profiler_lost_makes_no_straggler() -> None:
     waits = spans.duration_ns * trace.name_mask(["SendRecv" in name for name in trace.names])
     lost = replace(trace, spans=spans.take(np.arange(len(spans)) != waits.argmax()))
     assert is_silent("A26", *traces[:7], lost)
+
+
+def test_a_device_far_slower_than_any_samples_make_it_is_named_beside_them() -> None:
+    faults = (Fault("length_imbalance", 0, 2.0), Fault("slow_gpu", 5, 3.0))
+    found = diagnose(job_of(simulate(JobShape(ranks=16, layers=4, steps=7), faults))).findings
+    assert (found[0].cause, found[0].rank) == ("slow_gpu", 5)
+
+
+def test_a_rank_late_for_its_loader_is_no_straggler_besides() -> None:
+    """Of two stages that also stop after every operation: what else it is late for is 1.5 %."""
+    shape = JobShape(
+        ranks=2, steps=7, layers=2, pipeline=2, micro_batches=4, ranks_per_node=4,
+        gemm_us=70.61932067696061, attention_us=49.94013580330375,
+        elementwise_us=7.3532257178008855, norm_us=8.464131717067955,
+        backward_ratio=1.7129700316782173, optimizer_us=122.11997791732917,
+        collective_us=31.47721721476326, transfer_us=3.894379850630923,
+        tensor_us=1.4220997348234297, exchange_us=1.4220997348234297,
+        input_copy_us=23.71828158579504, loader_us=9.514609412189126,
+        host_op_us=4.6870433020047635, launch_us=3.4328217026218484,
+        kernel_jitter_ratio=0.012000878918438198, device_spread_ratio=0.0021048847949717885,
+        counters=True, gpu="NVIDIA B200", seed=88430057,
+    )  # fmt: skip
+    faults = (Fault("sync", 0, 1.5), Fault("storage", 1, 1.5))
+    found = diagnose(job_of(simulate(shape, faults))).findings
+    assert {finding.cause for finding in found[:2]} == {"sync", "loader"}
+    assert "straggler" not in [finding.cause for finding in found]

@@ -16,7 +16,7 @@ from pilotlight.insights.noise import launch_noise
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.stage import stages_of
 from pilotlight.trace.interval import union
-from pilotlight.trace.trace import Float64, Kind
+from pilotlight.trace.trace import Bool, Float64, Kind
 
 STAGE_RATIO = 0.015
 STAGE_HIGH_RATIO = 0.05
@@ -29,6 +29,7 @@ MIN_STEPS = 3
 EXPERT_RATIO = 0.005
 EXPERT_HIGH_RATIO = 0.30
 SPREADS = 5.0
+FAR_RATIO = 0.05
 
 _EXPERT = re.compile(r"expert|moe|grouped_?gemm|grouped_?mm", re.IGNORECASE)
 
@@ -123,7 +124,7 @@ def sample_imbalance(job: Job) -> Verdict:
                 gain_low_ratio=0.8 * ratio,
                 gain_high_ratio=ratio,
                 confidence="medium",
-                remedies=(Remedy(is_shared=True),),
+                remedies=(Remedy(is_shared=True, own_level=_far_from_others(job, always)),),
             ),
         )
     )
@@ -188,6 +189,15 @@ def _lost_ratio(job: Job, compute: Float64, relative: Float64) -> float:
     """The part of the time by which the slowest rank of each step is above the mean."""
     lost = (relative.max(axis=0) - 1) * compute.mean(axis=0)
     return float(lost.sum()) / float(np.mean([view.steady_ns for view in job.ranks]))
+
+
+def _far_from_others(job: Job, always: Bool) -> tuple[int, ...]:
+    """Ranks that always compute more, or less, and by so much that no samples explain it: equal
+    samples leave that as it is."""
+    level = job.step_compute_ns.mean(axis=1)
+    away = np.abs(level / max(float(np.median(level)), 1.0) - 1)
+    far = always & (away > SPREADS * 1.4826 * float(np.median(away)) + FAR_RATIO)
+    return tuple(job.ranks[column].rank for column in np.flatnonzero(far).tolist())
 
 
 def _all_vary(relative: Float64) -> bool:

@@ -52,7 +52,7 @@ RULES: tuple[Rule, ...] = (
     Rule("A05", "cpu_contention", contention.cpu_contention, explains=("A01", *_SLOW_RANK)),
     Rule("A06", "recompile", stalls.recompilation, explains=("A02", "A07")),
     Rule("A07", "spikes", spikes.step_spikes),
-    Rule("A08", "loader", feed.loader_bound, explains=("A25", "A07")),
+    Rule("A08", "loader", feed.loader_bound, explains=("A25", "A26", "A07")),
     Rule("A09", "loader_cpu", contention.starved_workers, explains=("A08",)),
     Rule("A10", "storage", contention.slow_storage, explains=("A08",)),
     Rule("A11", "copies", feed.exposed_copies),

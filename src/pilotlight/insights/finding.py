@@ -31,7 +31,8 @@ class Remedy:
     job gains. Factors by kernel name, by group of ranks, by role (host, call, copy, collective);
     `parts` of the host's time go to nothing; in the roles of `alike` the ranks are as fast as
     their `peers`; all only on `ranks`, if there are any. Calls that wait for the device (`waits`:
-    sync or allocation) do so no more; `is_shared`: all ranks have the mean of their kernels."""
+    sync or allocation) do so no more; `is_shared`: all ranks have the mean of their kernels, those
+    of `own_level` at their own pace."""
 
     kernels: tuple[tuple[str, float], ...] = ()
     groups: tuple[tuple[str, float], ...] = ()
@@ -42,6 +43,7 @@ class Remedy:
     alike: tuple[str, ...] = ()
     waits: str = ""
     is_shared: bool = False
+    own_level: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

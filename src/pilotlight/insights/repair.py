@@ -72,7 +72,7 @@ def _repaired(graph: RecordedGraph, duration_ns: Float64, remedy: Remedy) -> Flo
     if remedy.peers:
         duration = alike(graph, duration, remedy.alike, remedy.ranks, remedy.peers)
     if remedy.is_shared:
-        duration = _shared(graph, duration)
+        duration = _shared(graph, duration, frozenset(remedy.own_level))
     for role, factor in remedy.roles:
         # A faster host does not make its loader, the collector or the compiler faster.
         kept = np.minimum(sum(graph.parts_ns.values()), duration) if role == "host" else 0.0
@@ -93,18 +93,23 @@ def _repaired(graph: RecordedGraph, duration_ns: Float64, remedy: Remedy) -> Flo
     return duration
 
 
-def _shared(graph: RecordedGraph, duration_ns: Float64) -> Float64:
+def _shared(graph: RecordedGraph, duration_ns: Float64, own_level: frozenset[int]) -> Float64:
     """All ranks have the mean of their kernels' work, launch by launch where they can be matched,
-    else as a whole."""
+    else as a whole. Ranks of `own_level` take as much longer or shorter as they do in sum."""
     changed: Float64 = duration_ns.copy()
     for by_rank in _by_name(graph, ("kernel",), set(graph.rank[graph.rank >= 0].tolist())):
-        rows = list(by_rank.values())
-        if len({len(nodes) for nodes in rows}) == 1:
-            changed[np.array(rows)] = np.mean([duration_ns[nodes] for nodes in rows], axis=0)
-            continue
-        mean = float(np.mean([duration_ns[nodes].sum() for nodes in rows]))
-        for nodes in rows:
-            changed[nodes] *= mean / max(float(duration_ns[nodes].sum()), 1.0)
+        like = [nodes for rank, nodes in by_rank.items() if rank not in own_level]
+        like = like or list(by_rank.values())
+        mean = float(np.mean([duration_ns[nodes].sum() for nodes in like]))
+        is_matched = len({len(nodes) for nodes in by_rank.values()}) == 1
+        each = np.mean([duration_ns[nodes] for nodes in like], axis=0) if is_matched else None
+        for rank, nodes in by_rank.items():
+            sum_ns = float(duration_ns[nodes].sum())
+            wanted = sum_ns if rank in own_level else mean
+            if each is None:
+                changed[nodes] *= wanted / max(sum_ns, 1.0)
+            else:
+                changed[nodes] = each * (wanted / max(mean, 1.0))
     return changed
 
 

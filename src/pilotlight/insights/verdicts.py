@@ -9,6 +9,10 @@ from pilotlight.insights.finding import SHOWN_FROM_RATIO, Finding
 
 # What these lose is seen in the trace, and what causes it need not gain as much when it is gone.
 SYMPTOMS = frozenset({"A25"})
+# A rank that is made like its peers has their loader too: what the rules saw has to decide.
+REPAIRS_THE_OTHER = frozenset({("A08", "A26")})
+# Late for more than this beside its loader, a rank is late for something else as well.
+LITTLE_BESIDE_RATIO = 0.5
 # Rules whose findings are about one rank only.
 BLAMES_A_RANK = frozenset({"A05", "A22", "A23", "A26", "A30"})
 
@@ -74,7 +78,11 @@ def unexplained(
         return any(
             findings[i].rule in explains.get(other.rule, ())
             and _is_enough(other, findings[i])
-            and (findings[i].rule in SYMPTOMS or _is_enough(replayed[j], replayed[i]))
+            and (
+                findings[i].rule in SYMPTOMS
+                or (other.rule, findings[i].rule) in REPAIRS_THE_OTHER
+                or _is_enough(replayed[j], replayed[i])
+            )
             for j, other in enumerate(findings)
         )
 
@@ -84,6 +92,9 @@ def unexplained(
 def _is_enough(other: Finding, finding: Finding) -> bool:
     """Whether it has at least half the gain, or a third of it and the same rank. What is wrong with
     one rank does not explain that another one is late."""
+    if (other.rule, finding.rule) in REPAIRS_THE_OTHER:
+        little = LITTLE_BESIDE_RATIO * other.gain_high_ratio
+        return other.rank == finding.rank and finding.gain_high_ratio <= little
     if other.rank == finding.rank:
         return other.gain_high_ratio >= finding.gain_high_ratio / 3
     if {other.rule, finding.rule} <= BLAMES_A_RANK:
