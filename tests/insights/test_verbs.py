@@ -99,7 +99,10 @@ def test_whatif_gains_what_the_finding_of_analyze_says(
     gain = json.loads(capsys.readouterr().out)["gain_ratio"]
     assert (finding["rule"], finding["gain_high_ratio"]) == ("A08", pytest.approx(gain))
     assert run(Whatif(), job_folder, "--remove", "loader") == 0
-    assert "(4 steps, without the first)" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert (
+        "(4 steps, without the first; 4 ranks, from the earliest begin to the latest end)" in told
+    )
 
 
 def test_whatif_says_what_the_trace_has_nothing_of(

@@ -136,7 +136,10 @@ def _steps_told(job: Job, steady: Job) -> str:
     if not steps:
         return ""
     without_first = ", without the first" if steps < all_steps else ""
-    return f"   ({steps} step{'s' if steps > 1 else ''}{without_first})"
+    # A rank's own step is shorter, where ranks begin and end at different times.
+    ranks = f"; {len(steady.ranks)} ranks, from the earliest begin to the latest end"
+    whole = ranks if len(steady.ranks) > 1 else ""
+    return f"   ({steps} step{'s' if steps > 1 else ''}{without_first}{whole})"
 
 
 def _gpus(text: str, devices: Sequence[str]) -> tuple[Gpu, Gpu]:
