@@ -48,6 +48,12 @@ def test_a_row_a_kernel_has_its_units_in_the_second_row() -> None:
     assert list(trace.arguments["dram__bytes.sum"].values) == [2.5e6]
 
 
+@pytest.mark.parametrize("text", [LONG, WIDE])
+def test_what_ncu_says_of_itself_after_the_table_is_no_damage(text: str) -> None:
+    trace = read_ncu(iter([text.encode() + b"==PROF== Disconnected from process 77\n"]), "a.csv")
+    assert trace.problems == () and len(trace.spans) == 2
+
+
 def test_kernels_without_a_duration_are_named() -> None:
     text = LONG.replace("Duration", "Elapsed Cycles")
     problems = read_ncu(iter([text.encode()]), "a.csv").problems

@@ -94,6 +94,11 @@ def _kernel(row: list[str], place: dict[str, int]) -> _Kernel:
     )
 
 
+def _is_data(row: list[str]) -> bool:
+    """What ncu says of its own work, such as ==PROF== Disconnected, stands between the rows."""
+    return bool(row) and not row[0].startswith("==")
+
+
 def _read_long(
     rows: Iterator[list[str]], head: list[str], place: dict[str, int]
 ) -> tuple[list[_Kernel], int, int]:
@@ -104,7 +109,8 @@ def _read_long(
     needed = max(name, unit, value, place["ID"], place[_KERNEL_COLUMN])
     for line, row in enumerate(rows, 2):
         if len(row) <= needed:  # columns of rules, at the end, are left out of rows of metrics
-            wrong, first_wrong = wrong + bool(row), first_wrong or line
+            if _is_data(row):
+                wrong, first_wrong = wrong + 1, first_wrong or line
             continue
         key = row[place["ID"]], row[place["Process ID"]] if "Process ID" in place else ""
         if key not in kernels:
@@ -128,7 +134,8 @@ def _read_wide(
     columns = [(i, name) for i, name in enumerate(head) if name not in _OWN_COLUMNS][:MAX_METRICS]
     for line, row in enumerate(rows, 2):
         if len(row) < len(head):
-            wrong, first_wrong = wrong + bool(row), first_wrong or line
+            if _is_data(row):
+                wrong, first_wrong = wrong + 1, first_wrong or line
             continue
         if not row[place["ID"]] and not kernels:
             units = row
