@@ -120,6 +120,24 @@ def test_a_process_that_may_see_one_gpu_calls_it_its_first(tmp_path: Path) -> No
     assert trace.devices == ("NVIDIA B200",)
 
 
+def test_a_process_that_computes_on_two_gpus_is_two_ranks(tmp_path: Path) -> None:
+    kernel = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, globalPid, deviceId, streamId,"
+    path = make(
+        nsys_tables.write(tmp_path / "a.sqlite"),
+        f"{kernel} correlationId, shortName) VALUES (20, 26, {PROCESS}, 1, 7, 30, 1)",
+        # A copy to a third is no work of its own.
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start, end, globalPid, deviceId, streamId,"
+        f" correlationId) VALUES (20, 26, {PROCESS}, 2, 7, 31)",
+        "INSERT INTO TARGET_INFO_GPU VALUES (1, 'NVIDIA B200')",
+    )
+    first, second = read_sqlite(path)
+    assert (first.devices, second.devices) == (("NVIDIA H100 80GB HBM3",), ("NVIDIA B200",))
+    assert second.of_kind(Kind.KERNEL).start_ns.tolist() == [20]
+    assert len(first.of_kind(Kind.MEMCPY)) == 2 and not len(second.of_kind(Kind.MEMCPY))
+    hosts = [trace.of_kind(Kind.RUNTIME, Kind.ANNOTATION) for trace in (first, second)]
+    assert len(hosts[0]) == len(hosts[1]) == 2
+
+
 cells = st.sampled_from(nsys_tables.CELLS)
 values = st.one_of(
     st.integers(-(1 << 63), (1 << 63) - 1),

@@ -1,4 +1,4 @@
-"""Reads the SQLite export of Nsight Systems: a trace for each process that used a GPU."""
+"""Reads the SQLite export of Nsight Systems: a trace for each GPU of each process."""
 
 from __future__ import annotations
 
@@ -65,8 +65,11 @@ def read_nsys(database: Database, source: str) -> tuple[Trace, ...]:
     names = _gpu_names(database)
     gpus = _gpus_of_processes(database)
     return tuple(
-        table.finish("nsys", {d: names[gpu] for d, gpu in gpus(table.pid).items() if gpu in names})
+        trace
         for table in found
+        for trace in table.finish(
+            "nsys", {d: names[gpu] for d, gpu in gpus(table.pid).items() if gpu in names}
+        )
     )
 
 

@@ -47,7 +47,7 @@ def read_rocpd(database: Database, source: str) -> tuple[Trace, ...]:
     found = in_order(tables)
     if not found:
         raise FormatError(f"{source}: a ROCm profile without any event")
-    return tuple(table.finish("rocpd", gpus) for table in found)
+    return tuple(trace for table in found for trace in table.finish("rocpd", gpus))
 
 
 def _suffixes(database: Database) -> list[str]:
