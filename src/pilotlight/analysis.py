@@ -22,9 +22,11 @@ from pilotlight.insights.online.steps import NOT_SENT
 from pilotlight.insights.sampled import NO_SAMPLES, Samples, samples_of, with_samples
 from pilotlight.insights.tables import TABLES, Table, Told
 from pilotlight.insights.verdicts import Diagnosis, shown
+from pilotlight.model.hardware import find_gpu, gpus
 from pilotlight.trace.bounded import bounded
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.reader import read_traces
+from pilotlight.trace.trace import Trace
 
 SHOWN_RANKS = 64
 STALL_STEPS = 3
@@ -137,8 +139,10 @@ def analyze(
     paths: str | Path | Sequence[str | Path],
     progress: Callable[[int], None] = lambda count_bytes: None,
     memory_bytes: int | None = None,
+    gpu: str | None = None,
 ) -> Analysis:
-    """Reads traces as the ranks of one job and diagnoses it.
+    """Reads traces as the ranks of one job and diagnoses it. `gpu`: on which they ran, where they
+    do not say it.
 
     What is wrong with the input is in `problems`; only paths of which none exists raise.
     """
@@ -146,7 +150,7 @@ def analyze(
     files = [Path(path) for path in chosen]
     with bounded():
         found = read_traces(files, progress=progress, memory_bytes=memory_bytes)
-        job = job_of(found.traces)
+        job = job_of(_on(gpu, found.traces) if gpu else found.traces)
         diagnosis = diagnose(job, (*RULES, *plugin_rules()))
         if not job.ranks:
             diagnosis = _with_host(
@@ -155,6 +159,19 @@ def analyze(
         samples = samples_of(files)
         diagnosis = replace(diagnosis, findings=with_samples(diagnosis.findings, samples))
     return Analysis(job, diagnosis, (*found.problems, *clock_problems(job)), samples)
+
+
+def _on(name: str, traces: Sequence[Trace]) -> list[Trace]:
+    """Traces that name no GPU, or none that is known, are of this one."""
+    gpu = find_gpu(name)
+    if gpu is None:
+        raise UsageError(f"{name}: which GPU? One of {', '.join(gpus())}")
+    return [
+        trace
+        if any(find_gpu(device) for device in trace.devices[:1])
+        else replace(trace, devices=(gpu.name,))
+        for trace in traces
+    ]
 
 
 def _known(name: str) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pilotlight.analysis import analyze
 from pilotlight.cli.analyze import Analyze
 from pilotlight.cli.convert import Convert
 from pilotlight.cli.diff import Diff
@@ -228,3 +229,18 @@ def test_hang_says_that_no_file_is_a_dump(
     out, err = capsys.readouterr()
     assert out == "No dump could be read.\n"
     assert "rank0.json: not a flight-recorder dump: it has no 'entries'" in err
+
+
+def test_a_gpu_that_the_traces_do_not_name_can_be_told(tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "ampere_sgemm_128x64_tn", "pid": 0, "tid": 7}
+    for name in ("", "Tesla V100-SXM2-16GB"):
+        told = {"deviceProperties": [{"id": 0, "name": name}]} if name else {}
+        path = tmp_path / "trace.json"
+        path.write_text(json.dumps({**told, "traceEvents": [{**kernel, "ts": 0, "dur": 900}]}))
+        missing = {row.rule: row.missing for row in analyze(path).diagnosis.not_checked}
+        assert ("--gpu NAME" in missing.get("A14", "")) == (not name)
+        (finding,) = [f for f in analyze(path, gpu="A100-40-SXM").diagnosis.findings
+                      if f.rule == "A14"]  # fmt: skip
+        assert finding.evidence[1].startswith("V100-SXM2" if name else "A100-40-SXM")
+    with pytest.raises(UsageError, match="which GPU"):
+        analyze(path, gpu="Abacus")

@@ -49,6 +49,7 @@ class Analyze:
             " stacks, launches, communication, groups, clocks, memory, critical_path, hosts,"
             " host_operators, stalls, units, kernel_metrics",
         )
+        parser.add_argument("--gpu", metavar="NAME", help="if the trace does not name it")
         add_memory(parser)
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a page")
         parser.add_argument("--serve", action="store_true", help="show it in the browser")
@@ -66,7 +67,7 @@ class Analyze:
         if args.against and not args.serve:
             raise UsageError("--against needs --serve; `pilotlight diff` compares in the terminal")
         with ReadingBar(args.paths, quiet=args.json) as bar:
-            found = analyze(args.paths, bar.advance, args.memory)
+            found = analyze(args.paths, bar.advance, args.memory, args.gpu)
         for problem in found.problems:
             print(f"pilotlight analyze: {problem}", file=sys.stderr)
         if args.html:
@@ -111,7 +112,7 @@ def _serve(found: Analysis, args: argparse.Namespace) -> int:
         from pilotlight.analysis import analyze
 
         with ReadingBar([args.against], quiet=False) as bar:
-            other = analyze([args.against], bar.advance, args.memory)
+            other = analyze([args.against], bar.advance, args.memory, args.gpu)
         library.keep(OpenTrace("1", args.against.name, other))
         view = "/flame?against=trace:1"
     try:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from pilotlight.insights.breakdown import KernelTime, kernel_times
-from pilotlight.insights.finding import Finding, Remedy, SpanReference, Verdict, percent
+from pilotlight.insights.finding import NO_GPU, Finding, Remedy, SpanReference, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, is_fp32_without_tensor_cores
 from pilotlight.insights.rank import RankView
@@ -34,7 +34,7 @@ def fp32_without_tensor_cores(job: Job) -> Verdict:
     """A14: matrix products and convolutions in fp32 where tensor cores could do them."""
     known = [(view, gpu) for view in job.ranks if (gpu := _gpu(view)) is not None]
     if not known:
-        return Verdict(missing="the GPU's model is not in the trace or not in the hardware table")
+        return Verdict(missing=NO_GPU)
     findings = []
     for view, gpu in known:
         rows = [

@@ -10,6 +10,7 @@ import numpy as np
 from pilotlight.insights.job import Job
 from pilotlight.trace.trace import Int64
 
+NO_GPU = "the GPU's model is not in the trace (--gpu NAME) or not in the hardware table"
 SHOWN_FROM_RATIO = 0.005
 # What a rank does alone.
 OWN_ROLES = ("host", "call", "delay", "kernel", "copy")

@@ -9,7 +9,7 @@ import numpy as np
 from pilotlight.insights import signals
 from pilotlight.insights.bandwidth import bus_factor
 from pilotlight.insights.collective import PAIR, Collectives
-from pilotlight.insights.finding import Finding, Remedy, Verdict, percent
+from pilotlight.insights.finding import NO_GPU, Finding, Remedy, Verdict, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
 from pilotlight.model.hardware import Gpu, find_gpu
@@ -37,7 +37,7 @@ def pcie_saturated(job: Job) -> Verdict:
     """A12: copies run at what the link can carry; only fewer bytes help."""
     known = [(view, gpu) for view in job.ranks if (gpu := _gpu(view)) is not None]
     if not known:
-        return Verdict(missing="the GPU's model is not in the trace or not in the hardware table")
+        return Verdict(missing=NO_GPU)
     findings = []
     for view, gpu in known:
         rate, share = _busiest_direction(view)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotlight.insights import signals
-from pilotlight.insights.finding import Finding, Verdict, milliseconds, percent
+from pilotlight.insights.finding import NO_GPU, Finding, Verdict, milliseconds, percent
 from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
@@ -47,7 +47,7 @@ def small_batch(job: Job) -> Verdict:
     peak = (gpu.peak("bf16") or gpu.peak("fp16")) if gpu else None
     memory = gpu.peak("memory_gb_per_s") if gpu else None
     if not peak or not memory:
-        return Verdict(missing="the GPU's model is not in the trace or not in the hardware table")
+        return Verdict(missing=NO_GPU)
     knee = peak * 1e3 * BYTES_A_WEIGHT / (2 * memory)
     decoded = rounds.batch[~rounds.prefills]
     if not len(decoded):

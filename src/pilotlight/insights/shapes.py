@@ -7,7 +7,7 @@ from math import ceil
 
 import numpy as np
 
-from pilotlight.insights.finding import Finding, SpanReference, Verdict, longest, percent
+from pilotlight.insights.finding import NO_GPU, Finding, SpanReference, Verdict, longest, percent
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category
 from pilotlight.insights.rank import RankView
@@ -79,7 +79,7 @@ def wave_quantisation(job: Job) -> Verdict:
         (v, gpu) for v in job.ranks[:1] if (gpu := _gpu(v)) and len(v.trace.detail.grids.blocks)
     ]
     if not known:
-        return Verdict(missing="no grids of the kernels, or the GPU's model is not known")
+        return Verdict(missing="no grids of the kernels, or the GPU's model is not known (--gpu)")
     findings = []
     for view, gpu in known:
         rows = _waves(view, int(gpu.peak("units") or 0))
@@ -192,7 +192,7 @@ def _roofline(job: Job) -> tuple[RankView, Roofline, Gpu] | str:
     view = job.ranks[0]
     gpu = _gpu(view)
     if gpu is None:
-        return "the GPU's model is not in the trace or not in the hardware table"
+        return NO_GPU
     if not view.trace.detail.operators.kinds:
         return "no shapes of operators (record_shapes=True)"
     return view, roofline(view, view.trace.detail.operators, gpu), gpu
