@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pilotlight.insights.breakdown import breakdown, kernel_times, step_breakdowns, timeline
-from pilotlight.insights.idle_time import COMPILES, LOADS, SAVES, Idle, host_spans
+from pilotlight.insights.idle_time import Idle, host_spans
 from pilotlight.insights.job import job_of
+from pilotlight.insights.name_signs import COMPILES, LOADS, SAVES
 from pilotlight.trace.kineto import read_kineto
 from pilotlight.trace.reader import read_traces
 from pilotlight.trace.trace import Trace

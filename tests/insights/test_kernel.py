@@ -58,6 +58,8 @@ def test_kernels_of_inductor_are_what_it_made_not_what_they_replace(
         ("void bounds_check_indices_kernel<long>(fbgemm_gpu::BoundsCheckMode)", Category.OTHER),
         ("void dense_embedding_codegen_forward<float>(fbgemm_gpu::T)", Category.EMBEDDING),
         ("loop_convert_fusion_4", Category.ELEMENTWISE),
+        ("at::native::vectorized_elementwise_kernel<4, softmax_scale>", Category.ELEMENTWISE),
+        ("at::native::index_elementwise_kernel<128, 4, index_kernel>", Category.EMBEDDING),
         ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>", Category.ELEMENTWISE),
         ("fused_moe_kernel", Category.GEMM),
         ("Im3d2Col.kd", Category.CONVOLUTION),

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 
-from pilotlight.insights.name_words import start_with
+from pilotlight.insights.name_signs import AWAITS_RESULTS, BLOCKS, named
 from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans, Trace
 
-_SYNC = re.compile(
-    r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?:cuda|hip|cu)Memcpy(?!.*Async)"
-    r"|^synchronize(?:Stream)?$"
-)
-# JAX waits in these, not in calls of the runtime.
-_JAX_SYNC = re.compile(
-    r"(?:^|[\s.:])(?:block_until_ready|effects_barrier)$|\bBlock(?:Host)?UntilReady\b"
-    r"|^\$array\.py:\d+ (?:_value|__array__)$"
-)
-# One of these is in every name that it matches.
-_JAX_WORDS = ("until_ready", "untilready", "effects_barrier", "$array.py:")
 _JAX_KINDS = (Kind.PYTHON, Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER)
 MEMORY = re.compile(r"^(?:cuda|hip)(?:Free|Malloc|HostAlloc|FreeHost)(?!Async)")
 # Pinned memory is copied to without the host.
@@ -32,7 +19,7 @@ _FROM_HOST = re.compile(r"^Memcpy HtoD.*Pageable")
 def sync_calls(trace: Trace, device: Spans, launch: Int64, calls: Spans) -> Spans:
     """Calls that block the host until the device has finished something: by their names, or
     because their copy had come when they returned, as with `.item()`."""
-    mask = _named(trace, _blocks)
+    mask = _blocking(trace, named(trace, BLOCKS))
     mask[call_rows(trace)[awaits_copy(trace, device, launch, calls)]] = True
     return trace.spans.take(mask)
 
@@ -40,7 +27,8 @@ def sync_calls(trace: Trace, device: Spans, launch: Int64, calls: Spans) -> Span
 def draining_calls(trace: Trace) -> Bool:
     """Whether a span is a call that blocks by its name, or takes or gives back memory: these wait
     for the device too."""
-    return _named(trace, lambda name: _blocks(name) or MEMORY.match(name) is not None)
+    memory = np.array([MEMORY.match(name) is not None for name in trace.names], np.bool_)
+    return _blocking(trace, named(trace, BLOCKS) | memory)
 
 
 def awaits_copy(trace: Trace, device: Spans, launch: Int64, calls: Spans) -> Bool:
@@ -79,23 +67,11 @@ def call_rows(trace: Trace) -> Int64:
     return np.flatnonzero((spans.kind == Kind.RUNTIME) & (spans.correlation != NONE))
 
 
-def _named(trace: Trace, test: Callable[[str], bool]) -> Bool:
+def _blocking(trace: Trace, of_runtime: Bool) -> Bool:
     """Whether a span is a call of such a name, or one in which JAX waits."""
-    spans, count = trace.spans, len(trace.names)
-    wanted = np.fromiter(map(test, trace.names), np.bool_, count)
-    mask: Bool = wanted[spans.name] & (spans.kind == Kind.RUNTIME)
-    awaits = np.fromiter(map(_awaits_results, trace.names), np.bool_, count)
+    spans = trace.spans
+    mask: Bool = of_runtime[spans.name] & (spans.kind == Kind.RUNTIME)
+    awaits = named(trace, AWAITS_RESULTS)
     if awaits.any():
         mask |= awaits[spans.name] & spans.is_kind(*_JAX_KINDS)
     return mask
-
-
-@lru_cache(maxsize=1 << 16)
-def _awaits_results(name: str) -> bool:
-    start = start_with(name, _JAX_WORDS)
-    return bool(start) and _JAX_SYNC.search(start) is not None
-
-
-@lru_cache(maxsize=1 << 16)
-def _blocks(name: str) -> bool:
-    return name.startswith(("cu", "hip", "sync")) and _SYNC.match(name) is not None

@@ -188,10 +188,10 @@ def kernel_times(trace: Trace) -> list[KernelTime]:
     names, first, counts = np.unique(spans.name[order], return_index=True, return_counts=True)
     durations = spans.duration_ns[order]
     totals = np.add.reduceat(durations, first)
-    medians = durations[first + counts // 2]
+    columns = names, counts, totals, durations[first + counts // 2]
     rows = [
-        KernelTime(trace.names[n], category(trace.names[n]).value, int(c), int(t), int(m))
-        for n, c, t, m in zip(names, counts, totals, medians, strict=True)
+        KernelTime(trace.names[n], category(trace.names[n]).value, c, t, m)
+        for n, c, t, m in zip(*(each.tolist() for each in columns), strict=True)
     ]
     return sorted(rows, key=lambda row: -row.total_ns)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pilotlight.insights.idle_time import COMPILES, LOADS, SAVES
+from pilotlight.insights.name_signs import COMPILES, LOADS, SAVES
 from pilotlight.insights.online.window import (
     CHECKPOINT,
     COLLECTIVE,

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from enum import Enum
-from functools import lru_cache
 
 import numpy as np
 
 from pilotlight.insights.blocking import sync_calls
 from pilotlight.insights.launched import launch_rows
-from pilotlight.insights.name_words import start_with
+from pilotlight.insights.name_signs import BEGINS_CAPTURE, COMPILES, LOADS, SAVES, named
 from pilotlight.insights.rank_wait import host_waits, in_flight
 from pilotlight.trace.interval import EMPTY, Intervals, union, window
-from pilotlight.trace.trace import NONE, Int64, Kind, Spans, Trace
+from pilotlight.trace.trace import NONE, Bool, Int64, Kind, Spans, Trace
 
 LAUNCH_LATENCY_NS = 10_000
-LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
-COMPILES = re.compile(
-    r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
-    r"|xla.*compil|backend_compile|nvrtc|\(dynamo_timed\)$",
-    re.IGNORECASE,
-)
-SAVES = re.compile(
-    r"torch\.save|dcp\.save|async_save|save_(?:checkpoint|state)|^checkpoint(?:$|[:\s])"
-    r"|checkpoint(?:er)?\.save",
-    re.IGNORECASE,
-)
-_PHASES = (LOADS, COMPILES, SAVES)
-# One of these is in every name that a phase matches.
-_PHASE_WORDS = (
-    "data", "loader", "compil", "triton", "nvrtc", "dynamo", "save", "checkpoint",
-)  # fmt: skip
-_CAPTURE_BEGINS = re.compile(r"^(?:cuda|hip|cu)StreamBeginCapture")
 _CAPTURE_ENDS = re.compile(r"^(?:cuda|hip|cu)(?:StreamEndCapture|GraphInstantiate)")
 
 
@@ -108,10 +89,11 @@ def compilations(trace: Trace) -> Intervals:
 
 def captures(trace: Trace) -> Intervals:
     """From the begin of a capture until its graph was made, as far as the calls are there."""
-    begins = _calls(trace, _begins_capture)
+    begins = _calls(trace, named(trace, BEGINS_CAPTURE))
     if not len(begins):
         return EMPTY
-    ends = _calls(trace, _ends_capture)
+    ended = [_CAPTURE_ENDS.match(name) is not None for name in trace.names]
+    ends = _calls(trace, np.array(ended, np.bool_))
     # Until the last end before the next begin.
     order = np.argsort(begins.start_ns, kind="stable")
     start_ns = begins.start_ns[order]
@@ -126,22 +108,11 @@ def captures(trace: Trace) -> Intervals:
 
 def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
     """When the host was in spans of such names; `pattern` is LOADS, COMPILES or SAVES."""
-    bit = 1 << _PHASES.index(pattern)
-    phases = np.fromiter(map(_phases, trace.names), np.uint8, len(trace.names))
-    wanted = phases & bit > 0
+    wanted = named(trace, pattern)
     if not wanted.any():
         return EMPTY
     host = trace.spans.is_kind(Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER)
     return _union(trace.spans.take(np.flatnonzero(wanted[trace.spans.name] & host)))
-
-
-@lru_cache(maxsize=1 << 16)
-def _phases(name: str) -> int:
-    """A bit for each of `_PHASES` that a name tells of. Ranks of a job have the same names."""
-    start = start_with(name, _PHASE_WORDS)
-    if not start:
-        return 0
-    return sum(1 << i for i, pattern in enumerate(_PHASES) if pattern.search(start))
 
 
 def _starting_in(gaps: Intervals, next_ns: Int64, calls: Spans) -> Intervals:
@@ -163,17 +134,8 @@ def _starting_in(gaps: Intervals, next_ns: Int64, calls: Spans) -> Intervals:
     return Intervals(gaps.start_ns[inside], gaps.end_ns[inside])
 
 
-@lru_cache(maxsize=1 << 16)
-def _begins_capture(name: str) -> bool:
-    return _CAPTURE_BEGINS.match(name) is not None
-
-
-def _ends_capture(name: str) -> bool:
-    return _CAPTURE_ENDS.match(name) is not None
-
-
-def _calls(trace: Trace, test: Callable[[str], bool]) -> Spans:
-    wanted = np.fromiter(map(test, trace.names), np.bool_, len(trace.names))
+def _calls(trace: Trace, wanted: Bool) -> Spans:
+    """Calls of the runtime of such names."""
     if not wanted.any():
         return trace.spans.take(np.empty(0, np.int64))
     return trace.spans.take(wanted[trace.spans.name] & (trace.spans.kind == Kind.RUNTIME))

@@ -71,6 +71,7 @@ _TRITON_KINDS: dict[str, tuple[tuple[tuple[Category, str], ...], Category]] = {
     "tem": (_TRITON_PRODUCTS, Category.OTHER),
     "for": (((Category.OPTIMIZER, "adam"), (Category.OPTIMIZER, "sgd")), Category.ELEMENTWISE),
 }
+_ELEMENTWISE = re.compile(r"native::(?:vectorized_|unrolled_|legacy_)?elementwise_kernel")
 # Namespaces and words that hold another category's word and say nothing.
 _MISLEADING = (("fbgemm", ""), ("convert", "cast"))
 # What XLA calls operations of a TPU that are elementwise.
@@ -103,6 +104,12 @@ def category(name: str) -> Category:
     if triton := _TRITON.match(start):
         kinds, other = _TRITON_KINDS[triton.group(1)]
         return next((kind for kind, word in kinds if word in start), other)
+    # Most kernels of PyTorch are of these; their templates name operations, which can mislead.
+    plain_name = start.partition("<")[0]
+    if _ELEMENTWISE.search(plain_name):
+        return Category.ELEMENTWISE
+    if plain_name.endswith("native::reduce_kernel"):
+        return Category.REDUCTION
     for word, plain in _MISLEADING:
         start = start.replace(word, plain)
     for found, words in _WORD_LISTS:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
 import numpy as np
 
 from pilotlight.insights.launched import launch_rows
-from pilotlight.insights.name_words import start_with
+from pilotlight.insights.name_signs import MAY_WAIT_FOR_RANKS, WAITS_FOR_RANKS, named
 from pilotlight.trace.interval import EMPTY, Intervals, union
 from pilotlight.trace.trace import NONE, Bool, Kind, Spans, Trace
 
@@ -17,29 +14,18 @@ WAIT_FROM_NS = 50_000
 # Operations of a group that a recording has, from begin to end, are on lanes of this process.
 COLLECTIVE_LANE = "collectives"
 
-# These block, on the host, until other ranks have come.
-_BLOCKS = re.compile(
-    r"^gloo:|^mpi[:_]|barrier|rendezvous|^ncclComm(?:Init|Split)|distributed_c10d\.py\(\d+\): "
-    r"\w+_object|_distributed_c10d\.\w*(?:Work|Store)\b",
-    re.IGNORECASE,
-)
-# These only launch, unless nothing was launched in them: then they are of the host.
-_MAY_BLOCK = re.compile(r"^nccl:|^c10d::|^record_param_comms$|^communication$", re.IGNORECASE)
-# One of these is in every name that either matches.
-_WORDS = (
-    "gloo:", "mpi", "barrier", "rendezvous", "nccl", "c10d", "record_param_comms", "communication",
-)  # fmt: skip
 _KINDS = (Kind.OPERATOR, Kind.ANNOTATION, Kind.OTHER, Kind.PYTHON)
 
 
 def host_waits(trace: Trace, device: Spans) -> Intervals:
     """When the host is in a call that waits for other ranks."""
-    how = np.fromiter(map(_how, trace.names), np.uint8, len(trace.names))
-    if not how.any():
+    surely = named(trace, WAITS_FOR_RANKS)
+    told = surely | named(trace, MAY_WAIT_FOR_RANKS)
+    if not told.any():
         return EMPTY
-    chosen = (how[trace.spans.name] > 0) & trace.spans.is_kind(*_KINDS) & ~_in_groups(trace)
+    chosen = told[trace.spans.name] & trace.spans.is_kind(*_KINDS) & ~_in_groups(trace)
     spans = trace.spans.take(np.flatnonzero(chosen & (trace.spans.duration_ns >= WAIT_FROM_NS)))
-    waits = (how[spans.name] == 1) | _launches_nothing(trace, device, spans)
+    waits = surely[spans.name] | _launches_nothing(trace, device, spans)
     return union(spans.start_ns[waits], spans.end_ns[waits])
 
 
@@ -65,14 +51,3 @@ def _launches_nothing(trace: Trace, device: Spans, spans: Spans) -> Bool:
     after = np.searchsorted(starts_ns, spans.end_ns)
     nothing: Bool = (before == after) & (len(starts_ns) > 0)
     return nothing
-
-
-@lru_cache(maxsize=1 << 16)
-def _how(name: str) -> int:
-    """1: waits for other ranks; 2: may; 0: does not."""
-    start = start_with(name, _WORDS)
-    if not start:
-        return 0
-    if _BLOCKS.search(start):
-        return 1
-    return 2 if _MAY_BLOCK.search(start) else 0

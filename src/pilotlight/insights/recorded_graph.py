@@ -24,13 +24,13 @@ from pilotlight.insights.blocking import MEMORY, awaits_copy, call_rows, drainin
 from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.given import given_ns
 from pilotlight.insights.idle_time import (
-    SAVES,
     compilations,
     host_spans,
     loader_waits,
 )
 from pilotlight.insights.job import Job
 from pilotlight.insights.kernel import Category, category, communication_kind
+from pilotlight.insights.name_signs import SAVES
 from pilotlight.insights.rank import RankView
 from pilotlight.insights.rank_wait import host_waits
 from pilotlight.model.graph import Graph, graph_of, replay, without_predecessors

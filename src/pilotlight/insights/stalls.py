@@ -15,8 +15,9 @@ from pilotlight.insights.finding import (
     milliseconds,
     percent,
 )
-from pilotlight.insights.idle_time import SAVES, Idle, captures, compilations, host_spans
+from pilotlight.insights.idle_time import Idle, captures, compilations, host_spans
 from pilotlight.insights.job import Job
+from pilotlight.insights.name_signs import SAVES
 from pilotlight.trace.interval import Intervals
 
 STALL_RATIO = 0.01

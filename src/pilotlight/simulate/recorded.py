@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pilotlight import __version__
-from pilotlight.insights.idle_time import COMPILES, LOADS, SAVES
+from pilotlight.insights.name_signs import COMPILES, LOADS, SAVES
 from pilotlight.recording.chunk import ChunkWriter
 from pilotlight.recording.columns import DTYPES
 from pilotlight.recording.gpu_windows import WINDOW_MARK
