@@ -90,14 +90,31 @@ def test_what_is_wrong_begins_with_the_key_as_it_stands_in_the_file(
     assert str(raised.value) == f"{path}: {said}"
 
 
-def test_days_of_keeping_are_changed_by_the_configuration(tmp_path: Path) -> None:
+def test_days_of_keeping_are_those_of_the_configuration_at_each_start(tmp_path: Path) -> None:
     place = parse_place(str(tmp_path / "store"))
     Store(place).close()
-    with Store(place, {"steps": 3, "windows": 0}) as store:
-        ((steps,),) = store.select(
-            "SELECT create_table_query FROM system.tables WHERE name = 'steps'"
-        )
-        ((windows,),) = store.select(
-            "SELECT create_table_query FROM system.tables WHERE name = 'windows'"
-        )
-    assert "toIntervalDay(3)" in steps and "TTL" not in windows
+    for _ in range(2):
+        with Store(place, {"steps": 3, "windows": 0}) as store:
+            kept = store.kept_days()
+            assert (kept["steps"], kept["windows"], kept["names"]) == (3, 0, 430)
+    with Store(place) as store:
+        assert store.kept_days()["steps"] == 3, "a verb that only looks changes nothing"
+    with Store(place, {"windows": 0}) as store:
+        assert store.kept_days()["steps"] == TABLES["steps"].keep_days
+
+
+def test_a_new_store_may_keep_a_table_for_ever(tmp_path: Path) -> None:
+    with Store(parse_place(str(tmp_path / "store")), {"steps": 0}) as store:
+        assert store.kept_days()["steps"] == 0
+
+
+def test_an_insert_is_in_the_tables_when_it_is_done_and_is_known_by_its_token(store: Store) -> None:
+    (found,) = store.select("SELECT getSetting('async_insert'), getSetting('insert_deduplicate')")
+    assert tuple(map(int, found)) == (0, 1)
+
+
+def test_tables_of_days_drop_whole_days_and_replicas_know_a_token_for_a_week() -> None:
+    made = {one.split()[5]: one for one in statements("prod", {}) if "ReplicatedMergeTree" in one}
+    assert "ttl_only_drop_parts = 1" in made["steps_local"]
+    assert "ttl_only_drop_parts" not in made["losses_local"]
+    assert all("replicated_deduplication_window_seconds = 604800" in one for one in made.values())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from tests.store.conftest import fill
 
 from pilotlight.cli.main import main
-from pilotlight.errors import UsageError
+from pilotlight.errors import FormatError, UsageError
 from pilotlight.simulate.fleet import FleetJob
 from pilotlight.store import queries
 from pilotlight.store.place import parse_place
@@ -39,6 +40,36 @@ def test_a_restored_store_answers_as_the_first_one_did(tmp_path: Path) -> None:
         ((raw,),) = store.select("SELECT count() FROM steps")
         ((rolled,),) = store.select("SELECT sum(s.count) FROM steps_1d AS s")
         assert raw == rolled == before["steps"] + 20
+
+
+def test_what_is_kept_longer_than_usual_is_there_in_the_restored_store(tmp_path: Path) -> None:
+    with Store(parse_place(str(tmp_path / "one")), {"steps": 365}) as store:
+        # A step a day: more days than a block may have without being told so.
+        store.command(
+            "INSERT INTO steps (job, start_ns, duration_ns) SELECT 'job', "
+            "toUnixTimestamp64Nano(now64(9)) - number * 86400000000000, 1 FROM numbers(200) "
+            "SETTINGS max_partitions_per_insert_block = 0"
+        )
+        backup(store, tmp_path / "backup", lambda table: None)
+    with Store(parse_place(str(tmp_path / "two"))) as store:
+        restore(tmp_path / "backup", store, lambda table: None)
+        store.command("OPTIMIZE TABLE steps FINAL")
+        assert store.select("SELECT count() FROM steps") == [(200,)]
+        assert store.kept_days()["steps"] == 365
+
+
+def test_a_backup_with_days_that_are_none_is_refused(tmp_path: Path) -> None:
+    with Store(parse_place(str(tmp_path / "one"))) as store:
+        backup(store, tmp_path / "backup", lambda table: None)
+    manifest = tmp_path / "backup" / "backup.json"
+    manifest.write_text(
+        json.dumps({**json.loads(manifest.read_text()), "keep_days": {"steps": -1}})
+    )
+    with (
+        Store(parse_place(str(tmp_path / "two"))) as store,
+        pytest.raises(FormatError, match="keep_days"),
+    ):
+        restore(tmp_path / "backup", store, lambda table: None)
 
 
 def test_sizes_are_told_by_table(store: Store) -> None:

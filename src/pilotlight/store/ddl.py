@@ -12,15 +12,12 @@ from pilotlight.store.table import StoredTable
 
 # Inserts carry the number of their spool segment; the engine takes each at most once.
 _REMEMBERED_INSERTS = 10_000
-_SINGLE_SETTINGS = (
-    f"non_replicated_deduplication_window = {_REMEMBERED_INSERTS}, "
-    "fsync_after_insert = 1, fsync_part_directory = 1"
-)
-_REPLICATED_SETTINGS = (
-    f"replicated_deduplication_window = {_REMEMBERED_INSERTS}, "
-    "fsync_after_insert = 1, fsync_part_directory = 1"
-)
+_SYNCED = "fsync_after_insert = 1, fsync_part_directory = 1"
+# A segment of which half was inserted may wait in the spool of a collector that is off: without
+# the second number a server forgets the half of it after an hour, and it would count twice.
+_WEEK_S = 7 * 86_400
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DAYS = re.compile(r"\bTTL\b.*\btoIntervalDay\((\d+)\)")
 
 
 def statements(cluster: str, keep_days: Mapping[str, int]) -> Iterator[str]:
@@ -38,6 +35,23 @@ def ttl(table: StoredTable, days: int) -> str:
     if not days or not table.time:
         return ""
     return f"toDateTime(intDiv({table.time}, 1000000000)) + INTERVAL {days} DAY"
+
+
+def days_of(created: str) -> int:
+    """How long rows stay, by the text with which the engine would create the table; 0: for ever."""
+    found = _DAYS.search(created)
+    return int(found[1]) if found else 0
+
+
+def settings_of(table: StoredTable, cluster: str) -> str:
+    """A day that is a partition of its own leaves as a whole: nothing is written anew for it."""
+    kind = "replicated" if cluster else "non_replicated"
+    text = f"{kind}_deduplication_window = {_REMEMBERED_INSERTS}, {_SYNCED}"
+    if cluster:
+        text += f", replicated_deduplication_window_seconds = {_WEEK_S}"
+    if table.partition == "toYYYYMMDD":
+        text += ", ttl_only_drop_parts = 1"
+    return text
 
 
 def local_name(table: str, cluster: str) -> str:
@@ -66,7 +80,7 @@ def create_table(table: StoredTable, cluster: str, keep_days: int | None = None)
     leaves = ttl(table, table.keep_days if keep_days is None else keep_days)
     if leaves:
         text += f" TTL {leaves}"
-    yield f"{text} SETTINGS {_REPLICATED_SETTINGS if cluster else _SINGLE_SETTINGS}"
+    yield f"{text} SETTINGS {settings_of(table, cluster)}"
     if cluster:
         # What belongs together lies together: a job's ranks are spread, a rank's rows are not.
         names = table.column_names

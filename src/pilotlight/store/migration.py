@@ -6,10 +6,10 @@ are in the new ones, and the version is written last. Meanwhile nobody may write
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pilotlight.store.ddl import create_table, local_name
+from pilotlight.store.ddl import create_table, local_name, settings_of
 from pilotlight.store.rollups import ROLLUPS
 from pilotlight.store.schema import PARTS, TABLES
 
@@ -19,11 +19,13 @@ Exists = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class Migration:
-    """What to do with a store of the version before: tables to lay out anew, rollups to fill."""
+    """What to do with a store of the version before: tables to lay out anew, rollups to fill,
+    tables that get the settings of now."""
 
     version: int
-    rebuilt: tuple[str, ...]
-    filled: tuple[str, ...]
+    rebuilt: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
 
 
 MIGRATIONS = (
@@ -35,7 +37,8 @@ MIGRATIONS = (
             "steps_x16", "steps_x64", "steps_x256", "steps_x1024", "steps_x4096", "counters_latest",
         ),
     ),
-    Migration(version=3, rebuilt=(), filled=("longest_steps",)),
+    Migration(version=3, filled=("longest_steps",)),
+    Migration(version=4, settled=tuple(TABLES)),
 )  # fmt: skip
 
 _SETTINGS = " SETTINGS max_partitions_per_insert_block = 0, max_insert_threads = 1"
@@ -55,7 +58,12 @@ GROUP BY s.tenant, s.job, s.attempt
 
 
 def migrate(
-    version: int, cluster: str, run: Run, exists: Exists, progress: Callable[[str], None]
+    version: int,
+    cluster: str,
+    keep_days: Mapping[str, int],
+    run: Run,
+    exists: Exists,
+    progress: Callable[[str], None],
 ) -> None:
     """`run` takes a statement; `exists` says whether there is a table of that name."""
     needed = [one for one in MIGRATIONS if one.version > version]
@@ -66,14 +74,21 @@ def migrate(
     for migration in needed:
         for name in migration.rebuilt:
             progress(f"laying out {name} anew")
-            _rebuild(name, migration.version, cluster, run, exists)
+            _rebuild(name, migration.version, cluster, keep_days.get(name), run, exists)
         for name in migration.filled:
             progress(f"filling {name}")
-            for statement in create_table(TABLES[name], cluster):
+            for statement in create_table(TABLES[name], cluster, keep_days.get(name)):
                 run(statement)
             fill(name, cluster, run)
         for name in migration.rebuilt:
             run(f"DROP TABLE IF EXISTS {_old(name, migration.version, cluster)}{_on(cluster)}")
+        for name in migration.settled:
+            local = local_name(name, cluster)
+            if exists(local):
+                run(
+                    f"ALTER TABLE {local}{_on(cluster)} MODIFY SETTING "
+                    f"{settings_of(TABLES[name], cluster)}"
+                )
 
 
 def without_rollups(cluster: str) -> Iterator[str]:
@@ -98,11 +113,13 @@ def fill(name: str, cluster: str, run: Run) -> None:
     run(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM ({select}){_SETTINGS}")
 
 
-def _rebuild(name: str, version: int, cluster: str, run: Run, exists: Exists) -> None:
+def _rebuild(
+    name: str, version: int, cluster: str, keep_days: int | None, run: Run, exists: Exists
+) -> None:
     local, old = local_name(name, cluster), _old(name, version, cluster)
     if not exists(old):
         run(f"RENAME TABLE {local} TO {old}{_on(cluster)}")
-    for statement in create_table(TABLES[name], cluster):
+    for statement in create_table(TABLES[name], cluster, keep_days):
         run(statement)
     columns = ", ".join(f"`{column}`" for column in TABLES[name].column_names)
     run(f"TRUNCATE TABLE {local}{_on(cluster)}")

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from pilotlight.ship.wire import PARTS as PARTS
 from pilotlight.store.table import StoredTable, columns
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 STRETCHES_NS: Mapping[str, int] = MappingProxyType(
     {"steps": 60 * 10**9, "counters": 3600 * 10**9, "counters_5m": 86_400 * 10**9}
 )

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pilotlight.errors import StoreError
-from pilotlight.store.ddl import statements, ttl
+from pilotlight.store.ddl import days_of, local_name, statements, ttl
 from pilotlight.store.migration import migrate
 from pilotlight.store.place import Server, StorePlace
 from pilotlight.store.schema import SCHEMA_VERSION, TABLES
@@ -40,11 +40,18 @@ _SETTINGS = {
     "compile_expressions": 0,
     "compile_aggregate_expressions": 0,
     "compile_sort_description": 0,
+    # New servers collect inserts on their own account, and what they collect is not told apart by
+    # its token: a segment that is sent twice would count twice.
+    "async_insert": 0,
+    "insert_deduplicate": 1,
 }
 
 
 class Store:
-    """StoreError: it cannot be opened, with the reason. Close it when done."""
+    """StoreError: it cannot be opened, with the reason. Close it when done.
+
+    `keep_days`: how long tables keep rows where that is not the schema's; without it, as it is.
+    """
 
     def __init__(
         self,
@@ -61,7 +68,7 @@ class Store:
         self._beside: ThreadPoolExecutor | None = None
         try:
             self._make_database()
-            self._migrate(keep_days or {})
+            self._migrate(keep_days)
         except BaseException:
             self.close()
             raise
@@ -113,6 +120,8 @@ class Store:
             "insert_deduplication_token": token,
             "deduplicate_blocks_in_dependent_materialized_views": 1,
             "max_insert_threads": 1,
+            # Times were checked before; what is restored may be of a year, kept by the day.
+            "max_partitions_per_insert_block": 0,
         }
         if self.is_distributed:
             # Else it would be done before any shard has the rows.
@@ -167,6 +176,29 @@ class Store:
         server = self.place.server
         for statement in statements(server.cluster if server else "", keep_days or {}):
             self.command(statement)
+
+    def kept_days(self) -> dict[str, int]:
+        """By table that is there, as the engine has it; 0: for ever."""
+        cluster = self.place.server.cluster if self.place.server else ""
+        made: dict[str, str] = dict(
+            self.select(
+                "SELECT name, create_table_query FROM system.tables "
+                "WHERE database = currentDatabase()"
+            )
+        )
+        places = {name: local_name(name, cluster) for name in TABLES}
+        return {name: days_of(made[local]) for name, local in places.items() if local in made}
+
+    def keep(self, days: Mapping[str, int]) -> None:
+        """From now on rows of these tables stay so long."""
+        cluster = self.place.server.cluster if self.place.server else ""
+        on_cluster = f" ON CLUSTER {cluster}" if cluster else ""
+        kept = self.kept_days()
+        for name, wanted in days.items():
+            if kept.get(name) != wanted:
+                leaves = ttl(TABLES[name], wanted)
+                change = f"MODIFY TTL {leaves}" if leaves else "REMOVE TTL"
+                self.command(f"ALTER TABLE {local_name(name, cluster)}{on_cluster} {change}")
 
     def has_table(self, name: str) -> bool:
         return bool(
@@ -225,7 +257,7 @@ class Store:
             finally:
                 client.close()
 
-    def _migrate(self, keep_days: Mapping[str, int]) -> None:
+    def _migrate(self, keep_days: Mapping[str, int] | None) -> None:
         server = self.place.server
         cluster = server.cluster if server else ""
         on_cluster = f" ON CLUSTER {cluster}" if cluster else ""
@@ -246,16 +278,13 @@ class Store:
                 f"{self.place}: its schema has version {version}, this pilotlight knows "
                 f"{SCHEMA_VERSION}: install a newer pilotlight"
             )
+        # Tables that are laid out anew keep their rows as long as the ones before.
+        kept = self.kept_days() if keep_days is None else keep_days
         if version:
-            migrate(version, cluster, self.command, self.has_table, self._progress)
-        self.create_missing(keep_days)
-        for name, days in keep_days.items():
-            table = TABLES[name]
-            local = f"{name}_local{on_cluster}" if cluster else name
-            leaves = ttl(table, days)
-            self.command(
-                f"ALTER TABLE {local} " + (f"MODIFY TTL {leaves}" if leaves else "REMOVE TTL")
-            )
+            migrate(version, cluster, kept, self.command, self.has_table, self._progress)
+        self.create_missing(kept)
+        if keep_days is not None:
+            self.keep({n: keep_days.get(n, table.keep_days) for n, table in TABLES.items()})
         if version < SCHEMA_VERSION:
             self.command(f"INSERT INTO schema_version VALUES (1, {SCHEMA_VERSION})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from pilotlight.store.store import Store
 MANIFEST = "backup.json"
 _FORMAT = "pilotlight-backup"
 _ROWS_AT_ONCE = 200_000
+LONGEST_DAYS = 36_500
 # Neither rows of their own nor worth keeping elsewhere.
 _BESIDE = ("tokens.json", "captures")
 
@@ -82,7 +83,12 @@ def backup(store: Store, folder: Path, progress: Callable[[str], None]) -> int:
             shutil.copytree(source, folder / name)
         elif source.exists():
             shutil.copy2(source, folder / name)
-    manifest = {"format": _FORMAT, "schema_version": SCHEMA_VERSION, "rows": counts}
+    manifest = {
+        "format": _FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "rows": counts,
+        "keep_days": store.kept_days(),
+    }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
     return sum(counts.values())
 
@@ -102,6 +108,8 @@ def restore(folder: Path, store: Store, progress: Callable[[str], None]) -> int:
         raise FormatError(f"{folder}: made by a newer pilotlight: install that one")
     _must_be_empty(store)
     counts = take(manifest, "rows", dict)
+    # Else rows that were kept longer than usual would leave as soon as they are in.
+    store.keep(_kept_days(manifest, folder / MANIFEST))
     total = 0
     with _without_rollups(store):
         for name in TABLES:
@@ -128,6 +136,16 @@ def restore(folder: Path, store: Store, progress: Callable[[str], None]) -> int:
         elif source.exists() and not target.exists():
             shutil.copy2(source, target)
     return total
+
+
+def _kept_days(manifest: Mapping[str, Any], place: Path) -> dict[str, int]:
+    """A backup of an earlier pilotlight does not say it."""
+    found = manifest.get("keep_days", {})
+    if not isinstance(found, dict) or not all(
+        isinstance(days, int) and 0 <= days <= LONGEST_DAYS for days in found.values()
+    ):
+        raise FormatError(f"{place}: keep_days is not a number of days by table")
+    return {name: days for name, days in found.items() if name in TABLES}
 
 
 def _pieces(store: Store, name: str) -> Iterator[Any]:
