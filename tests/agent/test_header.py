@@ -10,7 +10,7 @@ import pytest
 
 from pilotlight.agent.counters.source import Counter
 from pilotlight.agent.device_shipment import DeviceShipment
-from pilotlight.agent.header import _bounded, _gpu, known_facts
+from pilotlight.agent.header import _bounded, _gpu, job_facts, known_facts
 from pilotlight.agent.pidfd import process_start_time
 from pilotlight.agent.process import began_ns
 from pilotlight.agent.shipment import JobShipment
@@ -104,3 +104,29 @@ def test_a_process_is_as_old_as_the_kernel_says_whenever_its_agent_came() -> Non
 
 def test_one_process_that_says_too_much_does_not_have_the_batch_refused() -> None:
     assert _bounded({"group": 2**64 - 1, "x" * 300: -5}) == {"group": 1 << 62, "x" * 200: 0}
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ([("main", 0, -9)], ("failed", 0, 9)),
+        ([("main", 0, 3)], ("failed", 3, 0)),
+        ([("main", 0, None)], ("finished", 0, 0)),
+        ([("rank", 0, 0), ("rank", 0, -11), ("rank", 0, 0)], ("failed", 0, 11)),
+        # A launcher knows better: it has started its ranks again.
+        ([("rank", 0, 1), ("rank", 1, 0), ("main", 0, 0)], ("finished", 0, 0)),
+        ([("rank", 0, 1), ("rank", 1, 0)], ("finished", 0, 0)),
+        ([("child", 0, -15), ("rank", 0, 0)], ("finished", 0, 0)),
+    ],
+)
+def test_a_job_that_nobody_waits_for_ended_as_its_processes_did(
+    ends: list[tuple[str, int, int | None]], told: tuple[str, int, int]
+) -> None:
+    manifest = SimpleNamespace(created_ns=1, command=["python"])
+    job = SimpleNamespace(name="job", finish=None, recorder=SimpleNamespace(manifest=manifest))
+    shipment = JobShipment(job)  # type: ignore[arg-type]
+    for role, attempt, code in ends:
+        process = SimpleNamespace(identity={"role": role, "attempt": attempt})
+        shipment.ended(SimpleNamespace(process=process, exit_code=code))  # type: ignore[arg-type]
+    facts = job_facts(shipment, True, 1, [])
+    assert (facts["state"], facts["exit_code"], facts["signal"]) == told

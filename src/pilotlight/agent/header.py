@@ -81,8 +81,10 @@ def job_facts(
 ) -> Described:
     job, identity = shipment.job, shipment.identity
     finish = job.finish
-    exit_code = (finish.exit_code if finish else None) or 0
-    signal = (finish.signal if finish else None) or 0
+    if finish is None:
+        exit_code, signal = max(0, shipment.exit_code), max(0, -shipment.exit_code)
+    else:
+        exit_code, signal = finish.exit_code or 0, finish.signal or 0
     state = "running" if not is_over else "failed" if exit_code or signal else "finished"
     return {
         "job": job.name,

@@ -77,6 +77,7 @@ class ProcessShipment:
         self.stack = ""
         self.ended_ns = 0
         self.how = ""
+        self.exit_code: int | None = None
         self._dropped = 0
         self._meter = Meter()
         self._is_cost_known = False
@@ -112,7 +113,8 @@ class ProcessShipment:
     def end(self, now_ns: int) -> None:
         """Its segment is let go after this."""
         self._dropped = self.process.dropped
-        self.how = self.process.end(now_ns).how
+        facts = self.process.end(now_ns)
+        self.how, self.exit_code = facts.how, facts.exit_code
         self.ended_ns = now_ns
         self.launched.close()
         self.parts.close()
@@ -186,6 +188,18 @@ class JobShipment:
     has_ranks: bool = False
     is_reckoned: bool = False
     ended_left_out: int = 0
+    exit_code: int = 0
+    _told_by: tuple[bool, int] = (False, -1)
+
+    def ended(self, one: ProcessShipment) -> None:
+        """How the job went where nobody waits for its end: its first process says, else a rank of
+        the newest attempt; the negative number of a signal as in `subprocess`."""
+        role = one.process.identity.get("role", "main")
+        if one.exit_code is None or role not in ("main", "rank"):
+            return
+        by = (role == "main", _attempt(one.process.identity))
+        if by > self._told_by or (by == self._told_by and not self.exit_code):
+            self._told_by, self.exit_code = by, one.exit_code
 
     @property
     def left_out(self) -> int:

@@ -87,7 +87,9 @@ class Shipping:
     def process_ended(self, job: Job, process: Process, now_ns: int) -> None:
         shipment = self._shipments.get(job.name)
         if shipment is not None and process.index in shipment.processes:
-            shipment.processes[process.index].end(now_ns)
+            ended = shipment.processes[process.index]
+            ended.end(now_ns)
+            shipment.ended(ended)
 
     def ask_stalled(self, ask: Ask, now_ns: int) -> None:
         """Once a second; what they answer goes with the next batch."""
