@@ -34,8 +34,8 @@ print(step)
 """
 
 
-def start_agent() -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "pilotlight", "agent", "--json", "--batch-seconds", "1"]
+def start_agent(batch_s: int = 1) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "pilotlight", "agent", "--json", "--batch-seconds", str(batch_s)]
     env = {**os.environ, "PILOTLIGHT": "0"}
     agent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
     assert agent.stdout is not None and json.loads(agent.stdout.readline())["pid"] == agent.pid
@@ -97,3 +97,35 @@ def test_nothing_sent_is_lost_or_doubled_when_agent_and_collector_are_killed_in_
     assert len(gaps) + (steps[0] > 0) <= agents_killed
     assert lost_s >= agents_killed
     assert steps[-1] == int(said) - 2
+
+
+def test_an_agent_that_is_told_to_stop_sends_first_what_it_has_of_jobs_that_go_on(
+    running: RunningCollector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PILOTLIGHT_COLLECTOR", running.url)
+    agent = start_agent(batch_s=30)
+    script, end = tmp_path / "job.py", tmp_path / "end"
+    script.write_text(JOB)
+    words = [sys.executable, "-m", "pilotlight", "run", "-q", "--name", "job", "--"]
+    words += [sys.executable, str(script), str(end)]
+    job = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        until(lambda: running.get("/v1/jobs")["data"], 90)
+        time.sleep(3)
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(60) == 0
+        agent = start_agent(batch_s=30)
+        time.sleep(1)
+        end.touch()
+        said, _ = job.communicate(timeout=60)
+        until(lambda: running.get("/v1/jobs")["data"][0]["state"] == "finished", 90)
+    finally:
+        end.touch()
+        agent.send_signal(signal.SIGTERM)
+        agent.wait(60)
+        job.wait(60)
+    assert running.stop() == 0
+    with Store(parse_place(str(running.store))) as store:
+        steps = [int(row[0]) for row in store.select("SELECT step FROM steps ORDER BY step")]
+        assert store.select("SELECT count() FROM losses WHERE what LIKE 'seconds%'") == [(0,)]
+    assert steps == list(range(int(said) - 1))

@@ -371,7 +371,8 @@ class Service:
         now_ns = self.now_ns()
         self.governor.observe(own_usage())
         facts = self.facts()
-        for job in list(self.jobs.open.values()):
+        stopped = list(self.jobs.open.values())
+        for job in stopped:
             with self.faults.apart(job.name):
                 self.probes.poll_all(job, now_ns, self.governor.pace)
                 self._commit(job, now_ns)
@@ -379,13 +380,15 @@ class Service:
                     self.jobs.suspend(job, facts)
                 else:
                     self._close(job, facts)
-            for process in list(job.processes.values()):
-                self.probes.forget(process)
         self.board.stop()
         if self.shipping is not None:
+            # Before their segments are let go: the last batch tells of them too.
             with self.faults.apart("shipping"):
                 jobs = self.jobs.open.values()
                 self.shipping.stop(jobs, self.clocks.pairs[-1], self.governor, now_ns)
+        for job in stopped:
+            for process in list(job.processes.values()):
+                self.probes.forget(process)
         self.captures.close()
         self.probes.close()
         self.clients.close()
