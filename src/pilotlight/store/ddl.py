@@ -44,7 +44,8 @@ def days_of(created: str) -> int:
 
 
 def settings_of(table: StoredTable, cluster: str) -> str:
-    """A day that is a partition of its own leaves as a whole: nothing is written anew for it."""
+    """Those that may be changed later. A day that is a partition of its own leaves as a whole:
+    nothing is written anew for it."""
     kind = "replicated" if cluster else "non_replicated"
     text = f"{kind}_deduplication_window = {_REMEMBERED_INSERTS}, {_SYNCED}"
     if cluster:
@@ -80,7 +81,8 @@ def create_table(table: StoredTable, cluster: str, keep_days: int | None = None)
     leaves = ttl(table, table.keep_days if keep_days is None else keep_days)
     if leaves:
         text += f" TTL {leaves}"
-    yield f"{text} SETTINGS {settings_of(table, cluster)}"
+    text += f" SETTINGS index_granularity = {table.granule}"
+    yield f"{text}, {settings_of(table, cluster)}"
     if cluster:
         # What belongs together lies together: a job's ranks are spread, a rank's rows are not.
         names = table.column_names

@@ -38,7 +38,7 @@ MIGRATIONS = (
         ),
     ),
     Migration(version=3, filled=("longest_steps",)),
-    Migration(version=4, settled=tuple(TABLES)),
+    Migration(version=4, rebuilt=("names",), settled=tuple(TABLES)),
 )  # fmt: skip
 
 _SETTINGS = " SETTINGS max_partitions_per_insert_block = 0, max_insert_threads = 1"

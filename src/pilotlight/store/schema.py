@@ -217,6 +217,8 @@ _LIST = (
         time="seen_ns",
         partition="",
         keep_days=430,
+        # Looked up one by one, and their order is chance.
+        granule=128,
     ),
     StoredTable(
         "jobs",

@@ -21,7 +21,7 @@ _FMAX = "SimpleAggregateFunction(max, Float64) CODEC(ZSTD(1))"
 @dataclass(frozen=True)
 class StoredTable:
     """`engine` without arguments of replication; `time` is what rows age and are divided by;
-    `order` has columns and expressions."""
+    `order` has columns and expressions; `granule` is how many rows are read to find one."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -31,6 +31,7 @@ class StoredTable:
     time: str = ""
     partition: str = "toYYYYMMDD"
     keep_days: int = 0
+    granule: int = 8192
     is_public: bool = True
 
     @property

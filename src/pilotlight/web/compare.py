@@ -11,6 +11,7 @@ from pilotlight.insights.difference import NOISE_PROBABILITY, noise_probability
 from pilotlight.store.queries import Reader, Span
 from pilotlight.store.queries.hot import SHORT_NS
 from pilotlight.store.queries.reader import HOUR_NS, PERIODS_NS, period_for
+from pilotlight.store.queries.texts import texts
 from pilotlight.store.schema import PARTS
 from pilotlight.trace.trace import Float64
 from pilotlight.web import answers
@@ -35,9 +36,7 @@ WHERE tenant = {tenant:String} AND job = {job:String}
   AND s.time_ns >= {from_ns:Int64} AND s.time_ns < {to_ns:Int64}
 """
 _KERNELS = """
-SELECT any(n.text), sum(w.total_ns) AS spent FROM {table} AS w
-INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} GROUP BY id) AS n
-  ON n.id = w.name
+SELECT w.name, sum(w.total_ns) AS spent FROM {table} AS w
 WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = 5
   AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64}
 GROUP BY w.name ORDER BY spent DESC LIMIT {limit:UInt32}
@@ -170,7 +169,8 @@ def _kernels(reader: Reader, job: str, span: Span) -> dict[str, float]:
         to_ns=whole.to_ns,
         limit=KERNELS,
     )
-    return {str(name): int(total) / max(count, 1) for name, total in found}
+    text_of = texts(reader.select, (name for name, _ in found))
+    return {text_of[name]: int(total) / max(count, 1) for name, total in found if name in text_of}
 
 
 def _inside(span: Span, width_ns: int) -> Span:

@@ -10,6 +10,7 @@ from pilotlight.recording.schema import State
 from pilotlight.ship.frame import split_line, with_line
 from pilotlight.ship.wire import LAUNCHED
 from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span, period_for
+from pilotlight.store.queries.texts import stack_texts, texts
 from pilotlight.store.store import Row
 
 # windows.kind
@@ -85,9 +86,7 @@ def rank_stacks(
 ) -> dict[int, list[tuple[tuple[str, ...], int]]]:
     """By rank its Python stacks with their time, whatever their threads did."""
     rows = reader.select(
-        "SELECT w.rank, any(n.text), sum(w.total_ns) FROM windows AS w "
-        "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
-        "AND kind = 2 GROUP BY id) AS n ON n.id = w.name "
+        "SELECT w.rank, w.name, sum(w.total_ns) FROM windows AS w "
         "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
         "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64} "
         "AND has({ranks:Array(Int32)}, w.rank) GROUP BY w.rank, w.name",
@@ -97,9 +96,11 @@ def rank_stacks(
         to_ns=span.to_ns,
         ranks=list(ranks),
     )
+    text_of = stack_texts(reader.select, (name for _, name, _ in rows))
     found: dict[int, list[tuple[tuple[str, ...], int]]] = {}
-    for rank, text, total in rows:
-        found.setdefault(int(rank), []).append((tuple(text.split("\n")), int(total)))
+    for rank, name, total in rows:
+        if text := text_of.get(name):
+            found.setdefault(int(rank), []).append((tuple(text.split("\n")), int(total)))
     return found
 
 
@@ -122,10 +123,8 @@ def _stacks(
     reader: Reader, job: str, kind: int, span: Span, rank: int | None, limit: int
 ) -> list[Row]:
     table, from_ns = windows_for(kind, span, rank)
-    return reader.select(
-        f"SELECT any(n.text), w.state, sum(w.total_ns) AS spent FROM {table} AS w "
-        "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
-        "AND kind = 2 GROUP BY id) AS n ON n.id = w.name "
+    rows = reader.select(
+        f"SELECT w.name, w.state, sum(w.total_ns) AS spent FROM {table} AS w "
         "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
         "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64}"
         + ("" if rank is None else " AND w.rank = {rank:Int32}")
@@ -137,6 +136,8 @@ def _stacks(
         limit=limit,
         rank=-1 if rank is None else rank,
     )
+    text_of = stack_texts(reader.select, (row[0] for row in rows))
+    return [(text_of[row[0]], *row[1:]) for row in rows if row[0] in text_of]
 
 
 def functions(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot]:
@@ -192,11 +193,9 @@ def _hot(
 ) -> list[Hot]:
     table, from_ns = windows_for(kind, span, rank)
     found = reader.select(
-        "SELECT w.name, w.state, any(n.text), sum(w.count), sum(w.total_ns) AS spent, "
+        "SELECT w.name, w.state, sum(w.count), sum(w.total_ns) AS spent, "
         "min(w.min_ns), max(w.max_ns), sum(spent) OVER () "
         f"FROM {table} AS w "
-        "LEFT JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
-        "GROUP BY id) AS n ON n.id = w.name "
         "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
         "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64} "
         + ("" if rank is None else "AND w.rank = {rank:Int32} ")
@@ -208,9 +207,10 @@ def _hot(
         limit=limit,
         rank=-1 if rank is None else rank,
     )
+    text_of = texts(reader.select, (row[0] for row in found))
     return [
         Hot(
-            name=text or f"?{name:016x}",
+            name=text_of.get(name) or f"?{name:016x}",
             kind=ACTIVITIES.get(int(state), "other") if kind == ACTIVITY else "range",
             count=int(count),
             total_ns=int(total),
@@ -219,7 +219,7 @@ def _hot(
             max_ns=int(longest),
             ratio=int(total) / max(1, int(whole)),
         )
-        for name, state, text, count, total, shortest, longest, whole in found
+        for name, state, count, total, shortest, longest, whole in found
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pilotlight.recording.schema import SpanKind
 from pilotlight.store.queries.hot import RANGE
 from pilotlight.store.queries.reader import HOUR_NS, PERIODS_NS, Reader, Span, period_for
+from pilotlight.store.queries.texts import texts
 
 OTHER = "other"
 
@@ -30,9 +31,7 @@ def phases(reader: Reader, job: str, span: Span, points: int = 600) -> Phases:
     told = reader.select(
         # On the collector's clock a window begins some microseconds beside the round time.
         "SELECT intDiv(w.time_ns + intDiv({width_ns:Int64}, 2), {width_ns:Int64}) "
-        f"* {{width_ns:Int64}} AS window_ns, any(n.text), sum(w.total_ns) FROM {table} AS w "
-        "INNER JOIN (SELECT id, any(text) AS text FROM names WHERE tenant = {tenant:String} "
-        "AND kind = 1 GROUP BY id) AS n ON n.id = w.name "
+        f"* {{width_ns:Int64}} AS window_ns, w.name, sum(w.total_ns) FROM {table} AS w "
         "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
         "AND w.state = {state:UInt8} "
         "AND w.time_ns >= {from_ns:Int64} AND w.time_ns < {to_ns:Int64} "
@@ -50,13 +49,14 @@ def phases(reader: Reader, job: str, span: Span, points: int = 600) -> Phases:
         "AND s.time_ns < {to_ns:Int64} GROUP BY t ORDER BY t",
         **bounds,
     )
+    text_of = texts(reader.select, (name for _, name, _ in told))
     place = {int(time_ns): number for number, (time_ns, _) in enumerate(steps)}
     total = [int(total_ns) for _, total_ns in steps]
     found: dict[str, list[int]] = {}
     for time_ns, name, total_ns in told:
         number = place.get(int(time_ns))
-        if number is not None:
-            found.setdefault(name, [0] * len(total))[number] += int(total_ns)
+        if number is not None and name in text_of:
+            found.setdefault(text_of[name], [0] * len(total))[number] += int(total_ns)
     covered = [sum(column) for column in zip(*found.values(), strict=True)] or [0] * len(total)
     found[OTHER] = [max(0, whole - part) for whole, part in zip(total, covered, strict=True)]
     return Phases(width_ns, list(place), total, found)

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pilotlight.recording.schema import State, WindowKind
 from pilotlight.store.queries.hot import ACTIVITIES
 from pilotlight.store.queries.reader import PERIODS_NS, Span
+from pilotlight.store.queries.texts import texts
 from pilotlight.store.store import Store
 
 MOST_OF_A_JOB = 500
 MOST_ROWS = 5000
 
 _SUMS = f"""
-SELECT w.tenant, w.job, w.attempt, w.kind, w.state, any(n.text), w.name, sum(w.total_ns) AS spent,
+SELECT w.tenant, w.job, w.attempt, w.kind, w.state, w.name, sum(w.total_ns) AS spent,
   sum(spent) OVER (PARTITION BY w.tenant, w.job, w.attempt, w.kind), count() OVER ()
 FROM windows AS w
-LEFT JOIN (SELECT tenant, id, any(text) AS text FROM names GROUP BY tenant, id) AS n
-  ON n.tenant = w.tenant AND n.id = w.name
 WHERE w.kind IN ({WindowKind.SAMPLE.value}, {WindowKind.ACTIVITY.value})
   AND w.time_ns >= {{from_ns:Int64}} AND w.time_ns < {{to_ns:Int64}}
 GROUP BY w.tenant, w.job, w.attempt, w.kind, w.state, w.name
@@ -64,12 +63,24 @@ def profile_sums(store: Store, span: Span) -> ProfileSums:
         {"distributed_product_mode": "global"} if store.is_distributed else {}
     )
     found = store.select(_SUMS, {"from_ns": span.from_ns, "to_ns": span.to_ns}, joins)
+    names: dict[str, list[int]] = {}
+    for tenant, _, _, _, _, name, *_ in found:
+        names.setdefault(tenant, []).append(name)
+    text_of = {
+        tenant: texts(
+            lambda sql, tenant=tenant, **values: store.select(
+                sql, {"tenant": tenant, **values}, joins
+            ),
+            wanted,
+        )
+        for tenant, wanted in names.items()
+    }
     rows: dict[ProfileKey, list[ProfileRow]] = {}
     whole_ns = {}
-    for tenant, job, attempt, kind, state, text, name, spent, whole, _ in found:
+    for tenant, job, attempt, kind, state, name, spent, whole, _ in found:
         is_device = kind == WindowKind.ACTIVITY
         key = ProfileKey(tenant, job, int(attempt), is_device)
-        known = text or f"?{name:016x}"
+        known = text_of[tenant].get(name) or f"?{name:016x}"
         frames = (known,) if is_device else tuple(known.split("\n"))
         label = ACTIVITIES.get(int(state), "other") if is_device else State(state).name.lower()
         rows.setdefault(key, []).append(ProfileRow(frames, label, int(spent)))
