@@ -112,3 +112,17 @@ def test_every_secret_is_compared_in_constant_time_whether_its_id_is_known_or_no
                 assert (expected == token.hash) is (id in one)
     finally:
         collector.close()
+
+
+@pytest.mark.parametrize("days", [-1.0, float("nan"), float("inf"), 1e300])
+def test_a_token_is_for_a_time_that_there_is(tmp_path: Path, days: float) -> None:
+    with pytest.raises(UsageError, match="days"):
+        create_token(tmp_path / "tokens.json", ["read"], "default", "", days)
+    _, token = create_token(tmp_path / "tokens.json", ["read"], "default", "", 0)
+    assert token.is_valid_at(1 << 62)
+
+
+@pytest.mark.parametrize("tenant", ["", "lab\u00e9", "a b", "a'", "x" * 101])
+def test_a_tenant_is_one_that_every_question_takes(tmp_path: Path, tenant: str) -> None:
+    with pytest.raises(UsageError, match="letters"):
+        create_token(tmp_path / "tokens.json", ["read"], tenant, "", 1)

@@ -63,8 +63,9 @@ def _lines(
     recorded: list[int] | None,
 ) -> list[str]:
     from pilotlight.cli.capture import lines, next_lines
+    from pilotlight.report.units import plural
 
-    nodes = f"{len(capture['ranks'])} ranks on {len(capture['nodes'])} nodes"
+    nodes = f"{plural(len(capture['ranks']), 'rank')} on {plural(len(capture['nodes']), 'node')}"
     shown = [f"{capture['state']}: {nodes}, {capture['bytes']:,} bytes: {folder}"]
     if recorded is not None:
         shown.append(f"the flight recorders of all ranks have steps {recorded[0]} to {recorded[1]}")

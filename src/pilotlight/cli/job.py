@@ -9,6 +9,7 @@ from typing import Any
 from pilotlight.asking import Asking, add_arguments
 from pilotlight.cli.cluster_table import ago, length, percent
 from pilotlight.cli.ranks import RECKONED
+from pilotlight.report.units import plural
 from pilotlight.ship.wire import PARTLY_RECKONED
 
 
@@ -42,7 +43,8 @@ def lines(
 ) -> list[str]:
     row, waste = data["row"], data["waste"]
     said = [
-        f"{row['job']}  {row['state']}  {row['ranks']} ranks on {row['nodes']} nodes  "
+        f"{row['job']}  {row['state']}  {plural(row['ranks'], 'rank')} on "
+        f"{plural(row['nodes'], 'node')}  "
         f"started {ago(row['started_ns'])} ago",
         f"  {row['command']}",
     ]
@@ -52,7 +54,7 @@ def lines(
     said += [f"  with {told}"] if told else []
     if row["steps"]:
         quantiles = "  ".join(f"{key} {length(ns)}" for key, ns in data["quantiles_ns"].items())
-        said.append(f"  {row['steps']} steps of {length(row['step_ns'])}  {quantiles}")
+        said.append(f"  {plural(row['steps'], 'step')} of {length(row['step_ns'])}  {quantiles}")
     of = "GPU" if "gpus" in data["facts"] else "rank"
     said.append(
         f"  {waste['gpu_hours']:.2f} {of} hours{_money(waste['gpu_hours'], price, currency)}:"

@@ -29,7 +29,9 @@ class Token:
         )
         parser.add_argument("--tenant", default="default", help="whose jobs it sees (default)")
         parser.add_argument("--name", default="", help="for people")
-        parser.add_argument("--days", type=float, default=365.0, help="until it expires (365)")
+        parser.add_argument(
+            "--days", type=float, default=365.0, help="until it expires (365; 0: never)"
+        )
         parser.add_argument("--store", metavar="FOLDER", help="of the collector")
         parser.add_argument("--json", action="store_true", help="print as JSON")
 

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ from pilotlight.recording.fields import read_object, take
 SCOPES = ("ingest", "read", "capture", "admin")
 DAY_NS = 86_400 * 10**9
 _PREFIX = "plk"
+_TENANT = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_MOST_DAYS = 36_500
 _LOOK_NS = 500_000_000
 _NOBODY = hashlib.sha256(b"nobody").hexdigest()
 
@@ -129,8 +132,10 @@ def create_token(
     wrong = [scope for scope in scopes if scope not in SCOPES]
     if wrong or not scopes:
         raise UsageError(f"scope {', '.join(wrong) or 'missing'}: have {', '.join(SCOPES)}")
-    if not tenant.isidentifier() and not tenant.replace("-", "_").isidentifier():
+    if not _TENANT.fullmatch(tenant):
         raise UsageError(f"tenant {tenant!r:.40}: letters, digits, - and _ only")
+    if not 0 <= days <= _MOST_DAYS:
+        raise UsageError(f"days {days:g}: from 0 (for ever) to {_MOST_DAYS}")
     id, rest = secrets.token_hex(6), secrets.token_urlsafe(32).replace("_", "-")
     now_ns = time.time_ns()
     token = Token(
