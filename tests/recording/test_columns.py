@@ -4,7 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotlight.recording.columns import group
+from pilotlight.recording.columns import group, join_batches
+from pilotlight.recording.decoder import Batch
+from pilotlight.recording.schema import Column, Table
 
 NUMBERS = st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1))
 
@@ -26,3 +28,10 @@ def test_columns_too_wide_for_one_key_are_still_told_apart() -> None:
     assert all(
         (column[position] == given).all() for column, given in zip(found, columns, strict=True)
     )
+
+
+def test_a_name_with_a_zero_in_it_can_be_asked_for() -> None:
+    data = b"a\0bc"
+    batch = Batch(2, {"text": data, "text:offsets": np.array([0, 3, 4], "<i4").tobytes()})
+    columns, problems = join_batches(Table("names", (Column("text", "utf8"),)), [batch])
+    assert columns.texts["text"] == ["a\ufffdb", "c"] and not problems

@@ -214,6 +214,19 @@ def test_collectives_tell_waiting_from_moving(reader: Reader) -> None:
     (row,) = queries.collectives(reader, "train-7b", hour())
     assert (row.operation, row.group, row.ranks) == ("all_reduce", "dp", 8)
     assert 0 < row.wait_ns < row.total_ns
+    assert row.gigabytes_per_s == pytest.approx(row.bytes / (row.total_ns - row.wait_ns))
+
+
+def test_collectives_that_tell_only_their_wait_have_no_rate(filled: Store) -> None:
+    """DDP's reductions: what the backward does not hide of them is all waiting."""
+    row = {
+        "tenant": "ddp", "job": "j", "node": "n", "rank": 0, "time_ns": hour().to_ns - HOUR_NS // 2,
+        "operation": "ddp.all_reduce", "group": "0", "count": 9, "total_ns": 500, "wait_ns": 500,
+        "bytes": 1 << 20, "max_ns": 90,
+    }  # fmt: skip
+    filled.insert_rows("collectives", [row])
+    (found,) = queries.collectives(Reader(filled, "ddp"), "j", hour())
+    assert found.bytes == 1 << 20 and found.gigabytes_per_s is None
 
 
 def test_machines_and_counters(reader: Reader) -> None:

@@ -27,6 +27,8 @@ def lost(hours: float, has_gpus: bool) -> answers.FleetJob:
             "2.00 GPU-hours and 3.00 rank-hours lost to the host",
         ),
         ([lost(1234.5, True)], "1,234 GPU-hours lost to the host"),
+        ([lost(0.04, False)], "2.40 rank-minutes lost to the host"),
+        ([lost(0.00827, False)], "29.8 rank-seconds lost to the host"),
     ],
 )
 def test_hours_are_of_gpus_only_where_there_are_some(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+import numpy as np
 from tests.insights.conftest import Script
 
 from pilotlight.analysis import Analysis
 from pilotlight.insights.catalogue import diagnose
 from pilotlight.insights.job import job_of
-from pilotlight.web.opened import OpenTrace
+from pilotlight.trace.trace import Counters, Trace
+from pilotlight.web.opened import COUNTERS_LISTED, OpenTrace
 
 
 def test_steps_of_a_host_far_ahead_are_as_long_as_their_parts_and_the_headline_say() -> None:
@@ -31,3 +34,37 @@ def test_the_headline_names_the_rank_to_blame_and_how_busy_it_is(job: OpenTrace)
         r" on rank 2 the device waits for the data loader \(worth .+ of the step\)\.",
         job.answer.headline,
     ), job.answer.headline
+
+
+def counted(rank: int, names: tuple[str, ...], values: list[float]) -> Trace:
+    """Each of the counters has all of the values."""
+    trace = Script(rank).host("aten::mm", 10).trace()
+    first, each = len(trace.names), len(values)
+    return replace(
+        trace,
+        names=(*trace.names, *names),
+        counters=Counters(
+            np.tile(trace.spans.start_ns[0] + np.arange(each), len(names)),
+            np.repeat(np.arange(first, first + len(names)), each).astype(np.uint32),
+            np.tile(np.array(values, np.float64), len(names)),
+        ),
+    )
+
+
+def test_what_a_node_counts_is_told_by_one_of_its_ranks_and_what_is_left_out_is_counted() -> None:
+    twice = job_of([counted(0, ("host load", "loss"), [1, 2]), counted(1, ("host load",), [1, 2])])
+    told = OpenTrace("0", "job", Analysis(twice, diagnose(twice), ())).answer
+    assert [(line.rank, line.name) for line in told.counters] == [(0, "host load"), (0, "loss")]
+    assert told.counters_left_out == 0
+    many = job_of([counted(0, tuple(f"c{i}" for i in range(COUNTERS_LISTED + 5)), [1, 2])])
+    told = OpenTrace("0", "job", Analysis(many, diagnose(many), ())).answer
+    assert (len(told.counters), told.counters_left_out) == (COUNTERS_LISTED, 5)
+
+
+def test_a_trace_without_a_device_is_told_its_step() -> None:
+    story = Script()
+    for _ in range(3):
+        story.step(lambda: story.host("aten::mm", 500) and None)
+    job = job_of([story.trace()])
+    told = OpenTrace("0", "job", Analysis(job, diagnose(job), ())).answer.headline
+    assert re.fullmatch(r"Step 5\d\d µs; no device activity: only the host .*", told), told

@@ -76,7 +76,7 @@ export default async function ({ address, options, open, accessible, allow, ever
   await told.getByRole("cell", { name: "1 limited" }).first().waitFor();
   await told.getByRole("heading", { level: 1, name: /recording slows no process by more than 0\.\d+.%/ }).waitFor();
   await told.getByRole("cell", { name: /^1\d\.\d.%$/ }).first().waitFor();
-  await told.getByRole("columnheader", { name: /CPU of 2\.00.%/ }).waitFor();
+  await told.getByRole("columnheader", { name: /CPU, budget 2\.00.%/ }).waitFor();
 
   // From a kernel to what launches it; a counter large; the keys over the page, and back to where one was.
   await told.goto(`${address}#/job/llama-8b-sft/kernels`);

@@ -49,7 +49,7 @@ class Kernels:
                         length(row["total_ns"]),
                         length(row["mean_ns"]),
                         length(row["wait_ns"]),
-                        f"{row['gigabytes_per_s']:.1f}",
+                        _rate(row["gigabytes_per_s"]),
                     )
                     for row in rows
                 ),
@@ -71,3 +71,7 @@ class Kernels:
                 for row in rows
             ),
         )
+
+
+def _rate(gigabytes_per_s: float | None) -> str:
+    return "not measured" if gigabytes_per_s is None else f"{gigabytes_per_s:.1f}"

@@ -1,4 +1,4 @@
-"""Counters of a rank by their names: those of docs/counters.md, after the device."""
+"""Counters of a rank by their names: those of docs/counters.md, after the device, before a unit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ def values(trace: Trace, name: str) -> Float64:
     wanted = [
         number
         for number in np.flatnonzero(np.bincount(trace.counters.name)).tolist()
-        if trace.names[number] == name or trace.names[number].endswith(" " + name)
+        if _without_unit(trace.names[number]).endswith(f" {name}") or trace.names[number] == name
     ]
     rows = np.isin(trace.counters.name, wanted)
     order = np.argsort(trace.counters.time_ns[rows], kind="stable")
     found: Float64 = trace.counters.value[rows][order]
     return found
+
+
+def _without_unit(name: str) -> str:
+    return name.rpartition(" (")[0] if name.endswith(")") else name
 
 
 def mean(view: RankView, name: str) -> float | None:

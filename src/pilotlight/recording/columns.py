@@ -97,7 +97,9 @@ def join_batches(table: Table, batches: Iterable[Batch]) -> tuple[Columns, list[
 def _texts(batch: Batch, name: str) -> list[str]:
     data = batch.columns[name]
     offsets = struct.unpack(f"<{batch.rows + 1}i", batch.columns[f"{name}:offsets"])
-    return [data[start:end].decode(errors="replace") for start, end in pairwise(offsets)]
+    words = [data[start:end].decode(errors="replace") for start, end in pairwise(offsets)]
+    # A zero ends a text for whoever asks for it by name later.
+    return [word.replace("\0", "\ufffd") if "\0" in word else word for word in words]
 
 
 def _sensible(columns: Columns) -> Array:

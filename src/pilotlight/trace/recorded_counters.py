@@ -11,14 +11,18 @@ from pilotlight.trace.trace import Counters, Trace
 
 
 def with_node_counters(recording: Recording, trace: Trace, local_rank: int | None) -> Trace:
-    """Named `DEVICE NAME`. Of several GPUs a process has the one of its local rank; where that is
-    not known, only the counters of the host."""
+    """Named `DEVICE NAME (UNIT)`. Of several GPUs a process has the one of its local rank; where
+    that is not known, only the counters of the host."""
     table = recording.detail("device_values")
     named = recording.detail("device_counters")
     titles = {
-        number: f"{device} {name}"
-        for number, device, name in zip(
-            named["id"].tolist(), named.texts["device"], named.texts["name"], strict=True
+        number: f"{device} {name} ({unit})" if unit else f"{device} {name}"
+        for number, device, name, unit in zip(
+            named["id"].tolist(),
+            named.texts["device"],
+            named.texts["name"],
+            named.texts["unit"],
+            strict=True,
         )
         if not device.startswith("gpu") or device == f"gpu{local_rank}"
     }

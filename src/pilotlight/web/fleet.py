@@ -110,7 +110,10 @@ def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
         if busy:
             text += f" · {100 * sum(busy) / len(busy):.0f} % busy"
     lost = {of: _lost(jobs, of == "GPU") for of in ("GPU", "rank")}
-    told = " and ".join(f"{_hours(hours)} {of}-hours" for of, hours in lost.items() if hours)
+    unit, in_hour = _unit(max(lost.values()))
+    told = " and ".join(
+        f"{_three(hours * in_hour)} {of}-{unit}" for of, hours in lost.items() if hours
+    )
     if told:
         causes: dict[str, float] = defaultdict(float)
         for job in jobs:
@@ -123,12 +126,19 @@ def headline(jobs: list[answers.FleetJob], nodes: list[answers.Node]) -> str:
         top = sum(hours for _, hours in first)
         *others, last = (_CAUSES.get(cause, cause) for cause, _ in first)
         names = f"{', '.join(others)} and {last}" if others else last
-        some = "" if top > (1 - _NAMED_RATIO) * whole else f", {_hours(top)} of them"
+        some = "" if top > (1 - _NAMED_RATIO) * whole else f", {_three(top * in_hour)} of them"
         text += f" · {told} lost{some} to {names}"
     return text
 
 
-def _hours(number: float) -> str:
+def _unit(hours: float) -> tuple[str, float]:
+    """In which a loss is told, and how many make an hour: nobody reads 0.00827 hours."""
+    if hours >= 0.1:
+        return "hours", 1.0
+    return ("minutes", 60.0) if hours >= 1 / 60 else ("seconds", 3600.0)
+
+
+def _three(number: float) -> str:
     """Three digits, as everywhere on the page: 8.10, not 8.1."""
     return f"{number:,.0f}" if number >= 100 else f"{number:#.3g}"
 

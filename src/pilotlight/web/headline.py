@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import fmean
+from statistics import fmean, median
 
 from pilotlight.analysis import Analysis
 
@@ -13,7 +13,9 @@ def headline(found: Analysis) -> str:
     if not job.ranks:
         if not job.traces:
             return "Nothing could be read."
-        return "No device activity in this trace: only the host can be looked at."
+        steps_ns = [int(ns) for trace in job.traces for ns in trace.steps.duration_ns]
+        step = f"Step {duration(median(steps_ns))}" if steps_ns else "No step is marked"
+        return f"{step}; no device activity: only the host can be looked at."
     busy = 1 - fmean(view.all_idle_ratio for view in job.ranks)
     steps = job.step_count
     text = f"Step {duration(job.step_ns)}" if steps else f"{duration(job.step_ns)} of device time"

@@ -24,6 +24,7 @@ from pilotlight.web.summary import with_summary
 from pilotlight.web.tiles import DEEPEST_LEVEL, Extent, partners, rows_of, tile
 
 KERNELS_LISTED = 500
+COUNTERS_LISTED = 64
 HITS_LISTED = 1000
 TOTALS_LISTED = 200
 POINTS = 1000
@@ -193,6 +194,7 @@ class OpenTrace:
     @cached_property
     def answer(self) -> answers.Trace:
         found, job = self.analysis, self.analysis.job
+        counters, left_out = self._counters()
         return answers.Trace(
             id=self.identity,
             title=self.title,
@@ -227,7 +229,8 @@ class OpenTrace:
                 for row in found.diagnosis.not_checked
             ],
             kernels=self._kernels(),
-            counters=self._counters(),
+            counters=counters,
+            counters_left_out=left_out,
             problems=[str(problem) for problem in found.problems],
             path_ratios=dict(self.path.ratios),
             path_missing=self.path.missing,
@@ -282,18 +285,30 @@ class OpenTrace:
                 )
         return sorted(merged.values(), key=lambda row: -row.total_ns)[:KERNELS_LISTED]
 
-    def _counters(self) -> list[answers.CounterLine]:
-        series = []
-        for trace in self.analysis.job.traces[:8]:
+    def _counters(self) -> tuple[list[answers.CounterLine], int]:
+        """And how many more there are."""
+        series: list[answers.CounterLine] = []
+        left_out = 0
+        # What a node counts is in the traces of all its ranks: one of them tells it.
+        known: set[bytes] = set()
+        for trace in self.analysis.job.traces:
             counters = trace.counters
-            for name in np.unique(counters.name)[:16].tolist():
+            for name in np.unique(counters.name).tolist():
+                if len(series) == COUNTERS_LISTED:
+                    left_out += 1
+                    continue
                 rows = np.flatnonzero(counters.name == name)
                 rows = rows[np.argsort(counters.time_ns[rows], kind="stable")]
                 rows = rows[_thinned(counters.value[rows])]
+                values = np.nan_to_num(counters.value[rows])
+                same = trace.names[name].encode() + values.tobytes()
+                if same in known:
+                    continue
+                known.add(same)
                 times = (counters.time_ns[rows] - self.begin_ns(trace.rank)).tolist()
-                values = np.nan_to_num(counters.value[rows]).tolist()
-                series.append(answers.CounterLine(trace.rank, trace.names[name], times, values))
-        return series
+                line = answers.CounterLine(trace.rank, trace.names[name], times, values.tolist())
+                series.append(line)
+        return series, left_out
 
 
 def parts_of(row: Breakdown) -> answers.Parts:

@@ -10,7 +10,11 @@ const ROW = 19, WIDE = 1600, LEAST = 4;
 const NARROW = 0.05;
 
 interface Box { node: number; x: number; width: number; row: number }
-interface Properties { laid: Laid; query: string; label: string; zoom?: number; onZoom?: (node: number) => void; onPick?: (name: number) => void; palette?: readonly string[]; unit?: (value: number) => string }
+interface Properties { laid: Laid; query: string; label: string; zoom?: number; onZoom?: (node: number) => void; onPick?: (name: number) => void; palette?: readonly string[]; sides?: Sides }
+
+// What is compared, in the words of who chose it.
+export interface Sides { before: string; after: string }
+export const NOW_AND_BEFORE: Sides = { before: "before", after: "now" };
 
 export function boxesOf(laid: Laid, zoom: number, width: number): Box[] {
   const { tree, total, depth, firstChild, next } = laid;
@@ -41,7 +45,7 @@ export function rowsOf(boxes: Box[]): { all: number; shown: number } {
   return { all, shown: all - shown > 3 ? shown + 1 : all };
 }
 
-export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = duration, palette = activities }: Properties) {
+export function Flame({ laid, query, label, zoom: given, onZoom, onPick, palette = activities, sides = NOW_AND_BEFORE }: Properties) {
   const [ownZoom, setOwnZoom] = useState(0);
   const [hover, setHover] = useState<number | null>(null);
   const zoom = Math.min(given ?? ownZoom, laid.total.length - 1);
@@ -136,6 +140,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
     redraw();
   };
   const whole = total[0] || 1, lines = linesOf(tree, shown);
+  const moved = laid.change ? changeOf(laid, shown) : 0, now = laid.change ? totalNow(laid, shown) : 0;
   return (
     <div class="flame">
       <div class="deep" style={{ height: `${6 + ROW * rows.shown}px` }}><canvas ref={canvas} style={{ height: `${4 + ROW * rows.all}px` }} tabIndex={0} role="img" aria-label={`${label}. Arrow keys move, Enter zooms in, Escape zooms out.`}
@@ -146,8 +151,8 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, unit = 
       <p class="readout" aria-live="polite">
         <b>{shortName(labelOf(tree, shown))}</b> {tree.notes[tree.name[shown]!]}<br />
         {laid.change
-          ? <>now {unit(totalNow(laid, shown))}, {changeOf(laid, shown) >= 0 ? "+" : "−"}{unit(Math.abs(changeOf(laid, shown)))} ({signedShare(changeOf(laid, shown) / whole)} of the whole)</>
-          : <>total {unit(total[shown]!)} ({share(total[shown]! / whole)}), self {unit(tree.own[shown]!)} ({share(tree.own[shown]! / whole)})</>}
+          ? <>{sides.after} {duration(now)}, {sides.before} {duration(now - moved)}: {moved === 0 ? "the same" : `${moved > 0 ? "+" : "−"}${duration(Math.abs(moved))} (${signedShare(moved / whole)} of the whole)`}</>
+          : <>total {duration(total[shown]!)} ({share(total[shown]! / whole)}), self {duration(tree.own[shown]!)} ({share(tree.own[shown]! / whole)})</>}
         {lines.length > 1 && <> · line{lines.slice(0, 3).map(({ line, ratio }) => <> {line} <span class="quiet">({share(ratio)})</span></>)}{lines.length > 3 && ` and ${lines.length - 3} more`}</>}
         {rows.all > rows.shown && hover === null && <> · {rows.all - rows.shown} rows of thin frames are below: scroll, or click to zoom in</>}
         {matches && <> · found in {matches.found ? `${share(matches.time / whole)} of the time` : "nothing"}</>}

@@ -41,7 +41,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
         },
         axes: [{ ...axis, size: 36, space: 90, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, space: 24, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
         series: [
-          { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ")) },
+          { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ") + " UTC") },
           ...lines.map((line, number) => ({
             label: line.label, ...(line.isQuiet ? { class: "without-legend", alpha: 0.4 } : {}), show: !away.has(line.label), stroke: colour(line.colour === "compute" && !line.fill ? "thin" : line.colour), width: line.width ?? 1.5, points: { show: isAlone }, spanGaps: false,
             ...(line.fill ? { fill: colour(line.colour) } : {}), value: (_: uPlot, drawn: number | null, __: number, place: number | null) => { const value = place === null ? drawn : own[number]![place] ?? null; return value === null ? "–" : text(value); },

@@ -296,9 +296,10 @@ export function nodeOf(tree: Tree, key: string): number {
   return 0;
 }
 
+export const wholeOf = (tree: Tree): number => tree.own.reduce((total, ns) => total + ns, 0);
+
 // Stretches of different length are compared by parts: the first is scaled to the time of the second.
 export function sameTotal(before: Tree, after: Tree): [Tree, Tree] {
-  const sum = (tree: Tree) => tree.own.reduce((total, ns) => total + ns, 0);
-  const factor = sum(before) ? sum(after) / sum(before) : 1;
+  const factor = wholeOf(before) ? wholeOf(after) / wholeOf(before) : 1;
   return [{ ...before, own: before.own.map((ns) => ns * factor) }, after];
 }

@@ -101,7 +101,7 @@ export interface CollectiveRow {
   max_ns: number;
   wait_ns: number;
   bytes: number;
-  gigabytes_per_s: number;
+  gigabytes_per_s: number | null;
 }
 
 export interface Comparison {
@@ -607,6 +607,7 @@ export interface Trace {
   not_checked: NotChecked[];
   kernels: Kernel[];
   counters: CounterLine[];
+  counters_left_out: number;
   problems: string[];
   path_ratios: Record<string, number>;
   path_missing: string;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse, write } from "../data/address";
-import { brief, ago, duration, glued, share, shortName, signedShare, size, threeDigits } from "./format";
+import { brief, ago, duration, glued, hours, share, shortName, signedShare, size, threeDigits } from "./format";
 
 test("numbers have three digits and a unit", () => {
   assert.equal(duration(41_234_567), "41.2\u00a0ms");
@@ -56,4 +56,10 @@ test("names of Python are whole: what stands in brackets is no template", () => 
 
 test("a number without a unit is short, also where it is large", () => {
   assert.deepEqual([0, 2.74, 164, 4096, 97_100_000, 2.29e10].map((number) => brief(number).replace(/\u00a0/g, " ")), ["0", "2.74", "164", "4,096", "97.1 M", "22.9 G"]);
+});
+
+test("hours of a job that has just begun are minutes, a part of them in the unit of the whole", () => {
+  const told = (...given: Parameters<typeof hours>) => hours(...given).replaceAll("\u00a0", " ");
+  assert.deepEqual([told(13.7, true), told(0.0708, false), told(0.0083, false)], ["13.7 GPU-h", "4.25 rank-min", "29.9 rank-s"]);
+  assert.deepEqual([told(0.0467, true, 13.7), told(0.000009, false, 0.0416), told(null, true, 2)], ["0.0467 GPU-h", "0.000540 rank-min", "not measured"]);
 });

@@ -55,9 +55,13 @@ export function size(bytes: number | null | undefined): string {
   return `${threeDigits(bytes)}${space}B`;
 }
 
-// Of GPUs; of ranks where a job has none.
-export const hours = (number: number | null | undefined, hasGpus: boolean): string =>
-  number === null || number === undefined ? UNKNOWN : `${threeDigits(number)}${space}${hasGpus ? "GPU" : "rank"}-h`;
+// Of GPUs; of ranks where a job has none. In the unit of the whole that they are a part of: of a job that has just
+// begun nobody reads 0.00827 hours.
+export function hours(number: number | null | undefined, hasGpus: boolean, whole = number): string {
+  if (number === null || number === undefined) return UNKNOWN;
+  const [unit, inHour] = (whole ?? 0) >= 0.1 ? ["h", 1] as const : (whole ?? 0) >= 1 / 60 ? ["min", 60] as const : ["s", 3600] as const;
+  return `${number * inHour < 5e-4 ? 0 : threeDigits(number * inHour)}${space}${hasGpus ? "GPU" : "rank"}-${unit}`;
+}
 
 export function ago(ns: number, nowNs: number): string {
   const past = nowNs - ns;
@@ -69,7 +73,7 @@ export function ago(ns: number, nowNs: number): string {
 }
 
 // A number and its unit stay on one line.
-export const glued = (text: string): string => text.replace(/(\d) (?=(?:%|[mµn]?s|min|h|MHz|GPUs?|(?:GPU|rank)-hours)(?![\w-]))/g, `$1${space}`);
+export const glued = (text: string): string => text.replace(/(\d) (?=(?:%|[mµn]?s|min|h|MHz|GPUs?|(?:GPU|rank)-(?:hours|minutes|seconds))(?![\w-]))/g, `$1${space}`);
 
 export const clock = (ns: number): string =>
   new Date(ns / 1e6).toISOString().slice(0, 19).replace("T", " ") + " UTC";

@@ -6,7 +6,7 @@ import { useAnswer, useData } from "../data/load";
 import { PALETTE, stackTree } from "../data/stacks";
 import type { Comparison, Difference, JobRow, StackTime } from "../data/types";
 import { ago, clock, duration, glued, plural, shortName, signedShare } from "../look/format";
-import { FlameView } from "../parts/FlameView";
+import { FlameView, SCALED } from "../parts/FlameView";
 import { Choose, Empty, Failed, PageFailed, Partial, Search, Table, Waiting } from "../parts/parts";
 import { PART_NAMES } from "../parts/time";
 
@@ -83,7 +83,7 @@ function Compared({ before, after, a, b, tools }: { before: string; after: strin
         <Table title="Facts that differ" rows={found.facts} empty="None: same command, versions and size." columns={[{ title: "fact", isText: true, isBrief: true, cell: (row) => row.name }, { title: "before", isText: true, cell: (row) => row.before || "–" }, { title: "after", isText: true, cell: (row) => row.after || "–" }]} />
         {rows("Kernels, in a step of a rank", found.kernels.filter((row) => row.before_ns || row.after_ns), shortName)}
       </div>}
-      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><FlameView laid={laid} text={text} palette={PALETTE} limit={20} /></section>}
+      {laid && laid.total[0]! > 0 && <section><div class="tools"><h2>Stacks, on CPU and GPU</h2><Search value={text} onInput={setText} /><span class="legend"><span><span class="swatch" style={{ background: "var(--more)" }} />a greater part than before</span><span><span class="swatch" style={{ background: "var(--less)" }} />a smaller one</span></span></div><p class="quiet">{SCALED}</p><FlameView laid={laid} text={text} palette={PALETTE} limit={20} sides={{ before: "before", after: "after" }} /></section>}
     </>
   );
 }

@@ -1,13 +1,13 @@
 // Host and device time of a rank in one tree; beside it a second rank, stretch of time, capture or trace.
 import { useMemo } from "preact/hooks";
-import { compared, lay, sameTotal, type Tree } from "../charts/tree";
+import { compared, lay, sameTotal, type Tree, wholeOf } from "../charts/tree";
 import { change, useAddress, useChoice } from "../data/address";
 import { useAnswer, useLoaded, useSource } from "../data/load";
 import type { Columns } from "../data/table";
 import type { Trace, TraceName } from "../data/types";
 import { activities } from "../look/colours";
 import { ago, duration } from "../look/format";
-import { FlameView } from "../parts/FlameView";
+import { FlameView, SCALED } from "../parts/FlameView";
 import { Choose, Empty, Failed, Search, Waiting } from "../parts/parts";
 
 const EARLIER = "before", TRACE = "trace:";
@@ -46,14 +46,15 @@ export function FlameGraph({ trace }: { trace: Trace }) {
   const main = useLoaded(path, (source) => source.table(path));
   const second = useLoaded(other, (source) => source.table(other ?? ""));
   const failure = main.failure ?? (against ? strange.failure ?? second.failure : null);
-  const laid = useMemo(() => {
-    if (!main.value || (other && !second.fresh)) return null;
+  const [laid, mine, its] = useMemo(() => {
+    if (!main.value || (other && !second.fresh)) return [null, 0, 0];
     const tree = treeOf(main.value, weight);
-    if (!other || !second.value) return lay(tree);
+    if (!other || !second.value) return [lay(tree), wholeOf(tree), 0];
     const beside = treeOf(second.value, weight);
-    return foreign ? compared(...sameTotal(beside, tree)) : compared(beside, tree);
+    return [foreign ? compared(...sameTotal(beside, tree)) : compared(beside, tree), wholeOf(tree), wholeOf(beside)];
   }, [main.value, second.value, second.fresh, other, weight]);
   const whole = laid ? laid.total[0]! : 0;
+  const sides = isEarlier ? { before: "before", after: "in this time" } : { before: foreign ? "the other" : `rank ${against}`, after: foreign ? "this one" : `rank ${rank}` };
   const than = isEarlier ? "in the time before" : foreign ? `on rank ${theirs} of ${strange.value?.title ?? "the other"}` : `rank ${against}`;
   return (
     <section aria-label="flame graph">
@@ -68,12 +69,12 @@ export function FlameGraph({ trace }: { trace: Trace }) {
         <Choose label="time of" value={weight} onChange={setWeight}><option value="device">the device</option><option value="host">the host</option></Choose>
         <Search value={text} onInput={setText} />
         {query["from"] && <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button>}
-        <span class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />{foreign ? "a greater part than" : "more than"} {than}</span><span><span class="swatch" style={{ background: "var(--less)" }} />{foreign ? "a smaller one" : "less"}</span></> : ["host", "compute", "communication", "copy", "overhead"].map((activity) => <span><span class="swatch" style={{ background: `var(--${activity})` }} />{activity}</span>)}</span>
+        <span class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />{foreign ? "a greater part than" : "more than"} {than}</span><span><span class="swatch" style={{ background: "var(--less)" }} />{foreign ? "a smaller one" : "less"}</span></> : activities.filter((_, i) => i > 0 && laid?.tree.activity.includes(i)).map((activity) => <span><span class="swatch" style={{ background: `var(--${activity})` }} />{activity}</span>)}</span>
       </div>
-      <p class="quiet">{whole ? <>{duration(whole)} of {weight} time{query["from"] ? <> between {duration(from)} and {duration(to)}</> : ""}; host spans above the kernels that they launched, all steps together.{foreign && laid?.change ? " Both are scaled to the same time." : ""}</> : ""}</p>
+      <p class="quiet">{whole ? <>{duration(mine)} of {weight} time{query["from"] ? <> between {duration(from)} and {duration(to)}</> : ""}{laid?.change && <>, {duration(its)} {isEarlier || foreign ? than : `on ${than}`}</>}; host spans above the kernels that they launched, all steps together.{foreign && laid?.change ? ` ${SCALED}` : ""}</> : ""}</p>
       {failure ? <Failed failure={failure} again={main.again} /> : !laid ? <Waiting height={300} /> : whole === 0
         ? <Empty title={`No ${weight} time here`}>Choose the time of the {weight === "host" ? "device" : "host"}, another rank, or a longer stretch.</Empty>
-        : <FlameView laid={laid} text={text} palette={activities} limit={20} />}
+        : <FlameView laid={laid} text={text} palette={activities} limit={20} sides={sides} />}
     </section>
   );
 }

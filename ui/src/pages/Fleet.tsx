@@ -64,7 +64,7 @@ function Jobs({ jobs, now, since }: { jobs: FleetJob[]; now: number; since: stri
     { title: "where the time goes", cell: (job) => (Object.keys(job.parts_ns).length ? <Bar pieces={storedPieces(job.parts_ns)} /> : <small>{UNKNOWN}</small>) },
     { title: "worst finding", isText: true, isName: true, cell: (job) => (job.worst_finding ? <a href={write(["job", job.job])} title={job.worst_finding}>{job.worst_finding}</a> : <span class={job.open_findings ? "quiet" : "quiet none"}>{job.open_findings ? `${job.open_findings} open` : "none"}</span>), sort: (job) => job.worst_gain_ratio ?? 0 },
     { title: whose, hint: "the time of all GPUs of the job together; of all ranks where it has none", cell: (job) => hours(job.gpu_hours, job.has_gpus), sort: (job) => job.gpu_hours },
-    { title: "of them lost", hint: "hours in which nothing was computed: waiting for others, copies, input, the host", cell: (job) => hours(job.lost_hours, job.has_gpus), sort: (job) => job.lost_hours ?? 0 },
+    { title: "of them lost", hint: "hours in which nothing was computed: waiting for others, copies, input, the host", cell: (job) => hours(job.lost_hours, job.has_gpus, job.gpu_hours), sort: (job) => job.lost_hours ?? 0 },
   ]} />;
 }
 

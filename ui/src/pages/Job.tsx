@@ -18,6 +18,10 @@ import { Ranks } from "./job/Ranks";
 import { RunningRoof } from "./job/RunningRoof";
 import { Collectives, Kernels } from "./job/tables";
 
+// Why it is over, as far as its launcher told it.
+export const endOf = ({ state, exit_code, signal }: { state: string; exit_code: number; signal: number }): string =>
+  signal ? `${state} by signal ${signal}` : exit_code ? `${state} with exit code ${exit_code}` : state;
+
 const VIEWS = [["", "overview"], ["flame", "flame graph"], ["kernels", "kernels"], ["roofline", "roofline"], ["collectives", "collectives"], ["counters", "counters"], ["facts", "facts"], ["captures", "captures"]] as const;
 
 export function JobPage({ name, view }: { name: string; view: string }) {
@@ -36,7 +40,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
   return (
     <>
       <header>
-        <p class="about">{[job.row.job, `${job.row.state}${job.row.state === "running" ? ` ${duration(job.now_ns - job.row.started_ns)}` : `, ${ago(job.row.updated_ns, job.now_ns)}`}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours, job.row.has_gpus), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).map((text, i) => <>{i > 0 && "  ·  "}<bdi>{text}</bdi></>)}</p>
+        <p class="about">{[job.row.job, job.row.state === "running" ? `running ${duration(job.now_ns - job.row.started_ns)}` : `${endOf(job.row)}, ${ago(job.row.updated_ns, job.now_ns)}`, `${plural(job.row.ranks, "rank")} on ${plural(job.row.nodes, "node")}`, gpu, hours(job.row.gpu_hours, job.row.has_gpus), costText(job.cost), `drops ${count(dropped)}`].filter(Boolean).map((text, i) => <>{i > 0 && "  ·  "}<bdi>{text}</bdi></>)}</p>
         <h1>{glued(job.headline)}</h1>
         <Partial when={job.is_partial} />
       </header>
@@ -168,7 +172,7 @@ function Findings({ job }: { job: Job }) {
     {closed.length > 0 && <Fold name="closed" summary={`${plural(closed.length, "finding")} closed`}><ol class="findings">{closed.map(card)}</ol></Fold>}
     <h2 class="later">{whose}</h2>
     <Table label={whose} rows={[["all", job.waste.gpu_hours], ["compute", job.waste.busy_hours], ...Object.entries(job.waste.wasted_hours).sort((a, b) => b[1] - a[1]).map(([part, lost]) => [PART_NAMES[part] ?? part, lost]), ["step time not known", job.waste.unknown_hours], ["outside of steps", job.waste.outside_hours]].filter((row) => Number(row[1]) >= 0.0005) as [string, number][]}
-      columns={[{ title: "spent in", isText: true, cell: (row) => row[0] }, { title: "hours", cell: (row) => hours(row[1], job.row.has_gpus) }, { title: "of all", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />
+      columns={[{ title: "spent in", isText: true, cell: (row) => row[0] }, { title: "hours", cell: (row) => hours(row[1], job.row.has_gpus, job.waste.gpu_hours) }, { title: "of all", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />
     {Object.keys(job.losses).length > 0 && <><h2 class="partial">Lost on the way</h2><ul>{Object.entries(job.losses).map(([what, number]) => <li>{count(number)} {what}</li>)}</ul></>}
   </>;
 }

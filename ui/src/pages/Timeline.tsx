@@ -7,7 +7,8 @@ import { useChoice, useKept, write } from "../data/address";
 import { useSource } from "../data/load";
 import type { Hits, Total, Totals, Trace } from "../data/types";
 import { activities } from "../look/colours";
-import { brief, count, duration, plural, share, shortName } from "../look/format";
+import { unitOf } from "../look/counter";
+import { count, duration, plural, share, shortName } from "../look/format";
 import { Check, Field, Search, Table } from "../parts/parts";
 
 export function wholeView(trace: Trace): View {
@@ -192,15 +193,18 @@ function Selected({ trace, range, base }: { trace: Trace; range: Range; base: st
 
 function Counters({ trace, view }: { trace: Trace; view: View }) {
   const moving = useMemo(() => trace.counters.filter(({ value: [first, ...rest] }) => rest.some((each) => each !== first)), [trace]);
-  const shown = moving.slice(0, 12), still = trace.counters.length - moving.length;
-  return <><div class="columns">{shown.map((series) => <CounterLine series={series} view={view} />)}</div>
-    {trace.counters.length > shown.length && <p class="quiet">Not drawn: {[moving.length > shown.length ? `${moving.length - shown.length} more` : "", still ? `${still} that ${still === 1 ? "does" : "do"} not change` : ""].filter(Boolean).join(", ")}.</p>}</>;
+  const [all, setAll] = useChoice("counters");
+  const shown = all ? trace.counters : moving.slice(0, 12), still = trace.counters.length - moving.length;
+  const missing = [...(all ? [] : [moving.length > shown.length ? `${moving.length - shown.length} more` : "", still ? `${still} that ${still === 1 ? "does" : "do"} not change` : ""]), trace.counters_left_out ? `${count(trace.counters_left_out)} beyond the first ${trace.counters.length}` : ""].filter(Boolean).join(", ");
+  return <><h2>Counters</h2><div class="columns">{shown.map((series) => <CounterLine series={series} view={view} />)}</div>
+    {missing && <p class="quiet">Not drawn: {missing}.{" "}{!all && trace.counters.length > shown.length && <button type="button" onClick={() => setAll("all")}>draw all {count(trace.counters.length)}</button>}</p>}</>;
 }
 
 function CounterLine({ series, view }: { series: Trace["counters"][number]; view: View }) {
   const points = series.time_ns.map((time, i) => [time, series.value[i]!] as const).filter(([time]) => time >= view.from && time <= view.to);
   const low = Math.min(0, ...points.map((point) => point[1])), high = Math.max(low, ...points.map((point) => point[1]));
   const path = points.map(([time, value], i) => `${i ? "L" : "M"}${((time - view.from) / (view.to - view.from)) * 600},${58 - ((value - low) / (high - low || 1)) * 54}`).join("");
-  return <figure style={{ margin: "0 0 1rem" }}><figcaption class="quiet">rank {series.rank}: {series.name}, {points.length ? high > low ? `${brief(low)} to ${brief(high)}` : brief(low) : "no value in this view"}</figcaption>
+  const { title, text } = unitOf(series.name);
+  return <figure style={{ margin: "0 0 1rem" }}><figcaption class="quiet">rank {series.rank}: {title}, {points.length ? high > low ? `${text(low)} to ${text(high)}` : text(low) : "no value in this view"}</figcaption>
     <svg viewBox="0 0 600 60" preserveAspectRatio="none" width="100%" height="60" role="img" aria-label={series.name}><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" vector-effect="non-scaling-stroke" /></svg></figure>;
 }

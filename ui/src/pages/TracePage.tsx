@@ -105,7 +105,7 @@ function StepsChart({ trace, base, shown }: { trace: Trace; base: string[]; show
       <table class="steps"><tbody>{steps.map((step) => <tr>
         <td><a href={write([...base, "timeline"], { from: Math.round(step.start_ns - 0.05 * step.duration_ns), to: Math.round(step.start_ns + 1.05 * step.duration_ns), open: rank.rank })}>step {step.number}</a></td>
         <td>{duration(step.duration_ns)}</td>
-        <td style={{ width: "100%" }}><div style={{ width: `${(100 * step.duration_ns) / longest}%` }}>{step.parts ? <Bar wide pieces={piecesOf(step.parts)} /> : null}</div></td>
+        <td style={{ width: "100%" }}><div style={{ width: `${(100 * step.duration_ns) / longest}%` }}><Bar wide pieces={step.parts ? piecesOf(step.parts) : [{ label: "not told apart", ns: step.duration_ns, colour: "host" }]} /></div></td>
       </tr>)}</tbody></table>
     </section>
   );

@@ -46,7 +46,8 @@ class StackTime:
 
 @dataclass(frozen=True)
 class CollectiveRow:
-    """`wait_ns` is how long ranks waited for others, as far as it is known."""
+    """`wait_ns` is how long ranks waited for others, as far as it is known; no rate follows where
+    that is all that is told."""
 
     operation: str
     group: str
@@ -57,7 +58,7 @@ class CollectiveRow:
     max_ns: int
     wait_ns: int
     bytes: int
-    gigabytes_per_s: float
+    gigabytes_per_s: float | None
 
 
 def kernels(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot]:
@@ -182,7 +183,7 @@ def collectives(reader: Reader, job: str, span: Span, limit: int = 50) -> list[C
             max_ns=int(longest),
             wait_ns=int(wait),
             bytes=int(size),
-            gigabytes_per_s=int(size) / max(1, int(total) - int(wait)),
+            gigabytes_per_s=int(size) / (total - wait) if total > wait else None,
         )
         for operation, group, ranks, count, total, longest, wait, size in found
     ]

@@ -133,6 +133,7 @@ class Trace(Struct, frozen=True):
     not_checked: list[NotChecked]
     kernels: list[Kernel]
     counters: list[CounterLine]
+    counters_left_out: int
     problems: list[str]
     path_ratios: dict[str, float]
     path_missing: str

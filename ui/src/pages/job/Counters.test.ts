@@ -7,8 +7,13 @@ const series = (rank: number, mean: number): CounterSeries => ({ rank, node: "n"
 const loud = (means: number[]): string[] => drawnOf(means.map((mean, rank) => series(rank, mean))).lines.filter((line) => !line.isQuiet).map((line) => `${line.label}: ${line.colour}`);
 
 test("a rank that is unlike the others stands out, noise does not", () => {
-  assert.deepEqual(loud([1980, 1981, 1979, 1185]), ["middle of the 3 others: compute", "rank 3: accent"]);
-  assert.deepEqual(loud([660, 661, 662, 663]), ["middle of all 4: compute"]);
-  assert.deepEqual(loud([5, 5, 5]), ["middle of all 3: compute"]);
+  assert.deepEqual(loud([1980, 1981, 1979, 1185]), ["median of 3 others: compute", "rank 3: accent"]);
+  assert.deepEqual(loud([660, 661, 662, 663]), ["median of all 4: compute"]);
+  assert.deepEqual(loud([5, 5, 5, 5]), ["median of all 4: compute"]);
   assert.deepEqual(loud([7]), ["rank 0: compute"]);
+});
+
+test("of two ranks each has its line, since their median is one of them", () => {
+  assert.deepEqual(loud([36, 28]), ["rank 0: compute", "rank 1: text"]);
+  assert.deepEqual(loud([1980, 1981, 1185]), ["median of 2 others: compute", "rank 2: accent"]);
 });

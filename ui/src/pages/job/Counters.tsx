@@ -19,7 +19,10 @@ const middleOf = (values: number[]): number => values.slice().sort((a, b) => a -
 // Many times the usual distance from the middle: by the rule of Iglewicz and Hoaglin, 3.5 standard deviations.
 const UNLIKE = 3.5 / 0.6745;
 
-// Who is furthest from the others stands out and is named, if it is far; the others are the ground, named by their middle.
+// So few are named each: there is no middle between two.
+const FEW = ["compute", "text", "quiet"];
+
+// Who is furthest from the others stands out and is named, if it is far; the others are the ground, named by their median.
 export function drawnOf(series: CounterSeries[]): Drawn {
   const times = [...new Set(series.flatMap((row) => row.time_ns))].sort((a, b) => a - b);
   const place = new Map(times.map((time, i) => [time, i]));
@@ -32,10 +35,11 @@ export function drawnOf(series: CounterSeries[]): Drawn {
   const far = rows.reduce((most, row) => (Math.abs(row.mean - middle) > Math.abs(most.mean - middle) ? row : most), rows[0]!);
   const distances = rows.map((row) => Math.abs(row.mean - middle));
   const isFar = rows.length > 2 && Math.abs(far.mean - middle) > Math.max(UNLIKE * middleOf(distances), 1e-6 * Math.abs(middle));
-  const others = isFar || rows.length === 1 ? rows.filter((row) => row !== far) : rows;
+  if (rows.length <= FEW.length && !isFar) return { times, lines: rows.map(({ label, values }, i) => ({ label, values, colour: FEW[i]!, width: 1.5 })) };
+  const others = isFar ? rows.filter((row) => row !== far) : rows;
   const ground: Line[] = others.map((row) => ({ label: row.label, values: row.values, colour: "compute", width: 1, isQuiet: true }));
-  const typical: Line[] = others.length ? [{ label: `middle of ${isFar ? `the ${count(others.length)} others` : `all ${count(others.length)}`}`, colour: "compute", width: 1, values: times.map((_, i) => { const known = others.flatMap((row) => (row.values[i] === null ? [] : [row.values[i]!])); return known.length ? middleOf(known) : null; }) }] : [];
-  const shown: Line[] = others.includes(far) ? [] : [{ label: far.label, values: far.values, colour: isFar ? "accent" : "compute", width: 2.5 }];
+  const typical: Line[] = others.length ? [{ label: `median of ${isFar ? `${count(others.length)} others` : `all ${count(others.length)}`}`, colour: "compute", width: 1, values: times.map((_, i) => { const known = others.flatMap((row) => (row.values[i] === null ? [] : [row.values[i]!])); return known.length ? middleOf(known) : null; }) }] : [];
+  const shown: Line[] = isFar ? [{ label: far.label, values: far.values, colour: "accent", width: 2.5 }] : [];
   return { times, lines: [...ground, ...typical, ...shown] };
 }
 

@@ -5,9 +5,16 @@ import { ago, clock, count, duration } from "../../look/format";
 import { Bar, Table } from "../../parts/parts";
 import { wholePieces } from "../../parts/time";
 
+// What the store knows of each job, then what the program's own environment told; each once, and none that is empty.
+export function factsOf({ row, facts }: Pick<Job, "row" | "facts">): [string, string][] {
+  const told = Object.entries(facts).map(([name, fact]) => [name === "version" ? "pilotlight" : name, typeof fact === "string" ? fact : JSON.stringify(fact)] as [string, string]);
+  const known: [string, string][] = [["command", row.command], ["launcher", row.launcher], ["cluster", row.cluster], ["world size", row.world_size ? String(row.world_size) : ""]];
+  return [...known, ...told.filter(([name]) => !known.some(([each]) => each === name))].filter(([, text]) => text !== "");
+}
+
 export function Facts({ job }: { job: Job }) {
   return <div class="columns">
-    <Table title="Facts" rows={[["command", job.row.command], ["launcher", job.row.launcher], ["cluster", job.row.cluster], ["world size", String(job.row.world_size)], ...Object.entries(job.facts).map(([name, fact]) => [name, typeof fact === "string" ? fact : JSON.stringify(fact)])] as [string, string][]}
+    <Table title="Facts" rows={factsOf(job)}
       columns={[{ title: "fact", isText: true, isBrief: true, cell: (row) => row[0] }, { title: "value", isText: true, cell: (row) => row[1] }]} />
     <Table title="Attempts" rows={job.attempts} columns={[
       { title: "attempt", cell: (row) => String(row.attempt) }, { title: "state", isText: true, cell: (row) => row.state }, { title: "started", cell: (row) => <span title={clock(row.started_ns)}>{ago(row.started_ns, job.now_ns)}</span> }, { title: "nodes", cell: (row) => count(row.nodes) }, { title: "ranks", cell: (row) => count(row.ranks) }, { title: "exit code", cell: (row) => (row.ended_ns ? String(row.exit_code) : "") }]} />

@@ -2,7 +2,7 @@
 import { useAddress, useChoice, write } from "../../data/address";
 import { useData } from "../../data/load";
 import type { CollectiveRow, Hot } from "../../data/types";
-import { count, duration, share, shortName, size, value } from "../../look/format";
+import { count, duration, share, shortName, size, UNKNOWN, value } from "../../look/format";
 import { Bar, Failed, Search, Table, Waiting } from "../../parts/parts";
 import { type Part, spanOf, Zoomed } from "./part";
 
@@ -29,6 +29,7 @@ export function Collectives({ job, range, news }: Part) {
   return <><Zoomed job={job.row.job} range={range} /><Table title="Collectives" rows={rows} empty="No collective was recorded in this time." columns={[
     { title: "operation", isText: true, isBrief: true, cell: (row) => row.operation, sort: (row) => row.operation }, { title: "group", isText: true, cell: (row) => row.group, sort: (row) => row.group }, { title: "ranks", cell: (row) => count(row.ranks) },
     { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "moving, waiting", cell: (row) => <Bar pieces={[{ label: "moving data", ns: Math.max(0, row.total_ns - row.wait_ns), colour: "communication" }, { label: "waiting for others", ns: row.wait_ns, colour: "idle" }]} narrow /> }, { title: "waiting for others", hint: "until the last rank has come", cell: (row) => `${duration(row.wait_ns)} (${share(row.total_ns ? row.wait_ns / row.total_ns : 0)})`, sort: (row) => row.wait_ns },
-    { title: "mean", cell: (row) => duration(row.mean_ns) }, { title: "longest", cell: (row) => duration(row.max_ns), sort: (row) => row.max_ns }, { title: "bytes", cell: (row) => size(row.bytes), sort: (row) => row.bytes }, { title: "rate", hint: "bytes a second while data moves", cell: (row) => `${value(row.gigabytes_per_s)} GB/s` }]} />
-    {rows.length > 0 && <p class="legend together"><span><span class="swatch" style={{ background: "var(--communication)" }} />moving data</span><span><span class="swatch" style={{ background: "var(--idle)" }} />waiting for the last rank to come</span></p>}</>;
+    { title: "mean", cell: (row) => duration(row.mean_ns) }, { title: "longest", cell: (row) => duration(row.max_ns), sort: (row) => row.max_ns }, { title: "bytes", cell: (row) => size(row.bytes), sort: (row) => row.bytes }, { title: "rate", hint: "bytes a second while data moves", cell: (row) => (row.gigabytes_per_s === null ? <small>{UNKNOWN}</small> : `${value(row.gigabytes_per_s)} GB/s`) }]} />
+    {rows.length > 0 && <p class="legend together"><span><span class="swatch" style={{ background: "var(--communication)" }} />moving data</span><span><span class="swatch" style={{ background: "var(--idle)" }} />waiting for the last rank to come</span></p>}
+    {rows.some((row) => row.operation === "ddp.all_reduce") && <p class="quiet">ddp.all_reduce is the end of DDP's reductions, which no backward hides: all of it counts as waiting, and no rate follows from it.</p>}</>;
 }
