@@ -136,6 +136,8 @@ def test_who_was_not_asked_has_no_say(asked: Asked) -> None:
     assert asked.client.post(stranger, content=json.dumps(SLOW)).status_code == 404
     other = f"/v1/agreement?capture=0000&agent={asked.agents[0]}"
     assert asked.client.post(other, content=json.dumps(SLOW)).status_code == 404
+    progress = f"/v1/progress?capture={asked.id}&agent=stranger"
+    assert asked.client.post(progress, content=b"[]").status_code == 404
 
 
 def test_headers_that_nobody_can_read_do_no_harm(asked: Asked) -> None:
@@ -147,3 +149,30 @@ def test_headers_that_nobody_can_read_do_no_harm(asked: Asked) -> None:
         )
         assert answer.status_code == 200
     assert asked.noted()["same_steps"] is None
+
+
+def test_how_far_each_rank_is_can_be_looked_at_until_its_files_are_there_and_then(
+    asked: Asked,
+) -> None:
+    def tell(number: int, *ranks: object) -> int:
+        place = f"/v1/progress?capture={asked.id}&agent={asked.agents[number]}"
+        return asked.client.post(place, content=json.dumps(ranks)).status_code
+
+    def told() -> list[list[dict[str, Any]]]:
+        answer = asked.client.get(f"/api/capture?id={asked.id}").json()
+        return [node["told"] for node in answer["nodes"]]
+
+    waiting = {"rank": 0, "state": "waiting for its poll", "why": ""}
+    failed = {"rank": 1, "state": "failed", "why": "hung"}
+    assert tell(0, waiting, failed, {"rank": 2, "state": "done", "why": ""}) == 200
+    # Rank 2 is on the other node.
+    assert told() == [[waiting, failed], []]
+    assert [tell(0, "x"), tell(0, {"rank": -1, "state": "", "why": ""}), tell(0, {"rank": 0})] == [
+        400,
+        400,
+        400,
+    ]
+    asked.deliver(0, 7200 * 10**9, 400)
+    asked.deliver(1, 3600 * 10**9, 400)
+    settled = until(lambda: found if (found := told())[0] else None)
+    assert settled == [[waiting, failed], []]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -9,6 +10,8 @@ from archived import brought
 
 pytest.importorskip("starlette", reason="the page needs pilotlight[server]")
 from pilotlight.agent.bringing import pack
+from pilotlight.capture.manifest import Captured, CaptureManifest
+from pilotlight.capture.request import Answered
 from pilotlight.errors import FormatError, NotFound
 from pilotlight.recording.zstd import ZstdCompressor
 from pilotlight.web import archive as archives
@@ -22,6 +25,28 @@ def test_a_capture_opens_as_a_trace(tmp_path: Path) -> None:
     (trace,) = found.job.traces
     assert len(trace.spans) == 6 and len(trace.steps) == 6
     assert "forward" in trace.names
+
+
+def test_of_traces_that_hold_nothing_the_recording_is_shown_and_why_is_told(
+    tmp_path: Path,
+) -> None:
+    process = {
+        "pid": 1, "world_size": 2, "role": "rank", "how": "kineto", "file": None, "steps": 5,
+        "start_ns": None, "stacks": None, "flight_recorder": None, "rank": 1, "state": "failed",
+        "reason": "it has not polled for 19 s",
+    }  # fmt: skip
+    hung = Captured(Answered.from_json(process), "n", None)
+    manifest = CaptureManifest("job", 1, {}, None, (hung,))
+    besides = {
+        "traces/rank0.json.gz": gzip.compress(b'{"traceEvents": []}'),
+        "traces/capture.json": manifest.to_json().encode(),
+    }
+    found, _ = read_capture([brought(tmp_path / "a", 0, besides)])
+    (trace,) = found.job.traces
+    assert len(trace.spans) == 6
+    why, unusable = map(str, found.problems)
+    assert why == "rank 1: its steps were not traced: it has not polled for 19 s"
+    assert "rank0.json.gz" in unusable
 
 
 def test_a_capture_without_a_recording_says_so(tmp_path: Path) -> None:

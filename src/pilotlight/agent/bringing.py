@@ -57,7 +57,15 @@ def bring(
             is_all = all(rank is None or rank in wanted for rank in here)
             only = () if is_all else wanted
             more = [name for name in DETAIL if isinstance(detail, list) and name in detail]
-            traced = add_traces(place, job, only, steps, more, lambda p: requests.agree(capture, p))
+            traced = add_traces(
+                place,
+                job,
+                only,
+                steps,
+                more,
+                lambda proposal: requests.agree(capture, proposal),
+                lambda told: requests.tell(capture, told),
+            )
         _send(place, capture, limit, requests, traced)
 
     _in_background(finish)

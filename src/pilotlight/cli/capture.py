@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pilotlight.asking import add_papers
 from pilotlight.capture.request import DONE, ENDS, FAILED, LEFT_OUT, CaptureRequest
+from pilotlight.capture.told import told_of
 from pilotlight.cli.capture_gpu import KINDS as GPU_KINDS
 from pilotlight.cli.capture_gpu import capture_gpu
 from pilotlight.cli.terminal import overwrite
@@ -248,6 +249,8 @@ def _wait(client: Client, request: CaptureRequest, progress: _Progress) -> dict[
             if state.get("kind") != "capture":
                 continue
             progress.show(state)
+            if request.agrees:
+                _tell(state["processes"])
             if state["phase"] == "agreeing" and not is_proposed:
                 is_proposed = True
                 client.ask("decided", capture=state["capture"], **_decision(state["proposal"]))
@@ -257,6 +260,12 @@ def _wait(client: Client, request: CaptureRequest, progress: _Progress) -> dict[
                 raise PilotlightError("the agent does not end the capture; try again")
     finally:
         progress.end()
+
+
+def _tell(processes: Sequence[Mapping[str, Any]]) -> None:
+    """How far each rank is, to whoever started this."""
+    told = [one.to_json() for one in told_of(processes)]
+    print(json.dumps({"progress": told}), flush=True)
 
 
 def _decision(proposal: Mapping[str, Any]) -> dict[str, Any]:

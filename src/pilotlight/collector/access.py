@@ -19,7 +19,14 @@ COOKIE = "pilotlight"
 SMALL_BODY_BYTES = 64 << 10
 _OPEN_PATHS = ("/healthz", "/readyz", "/v1/login", "/openapi.json")
 _OPEN_PREFIXES = ("/static/", "/assets/")
-_INGEST_PATHS = ("/v1/hello", "/v1/batches", "/v1/requests", "/v1/agreement", "/v1/detail")
+_INGEST_PATHS = (
+    "/v1/hello",
+    "/v1/batches",
+    "/v1/requests",
+    "/v1/agreement",
+    "/v1/progress",
+    "/v1/detail",
+)
 _LOCAL = Token("", "", ("admin",), "default", "this machine", 0, 0)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _HEADERS = (

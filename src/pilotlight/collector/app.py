@@ -71,6 +71,7 @@ def _routes() -> list[BaseRoute]:
         Route("/v1/query", sql, methods=["POST"]),
         Route("/v1/requests", capturing.requests),
         Route("/v1/agreement", capturing.agreement, methods=["POST"]),
+        Route("/v1/progress", capturing.progress, methods=["POST"]),
         Route("/v1/detail", capturing.detail, methods=["PUT"]),
         Route("/v1/captures", capturing.ask, methods=["POST"]),
         Route("/v1/captures/expire", capturing.expire, methods=["POST"]),

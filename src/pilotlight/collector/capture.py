@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pilotlight.capture.told import RankTold
 from pilotlight.collector.agreement import Agreement
 
 
 @dataclass
 class Capture:
-    """`agents`: by agent the node and ranks that are asked; `got`: by agent what it sent."""
+    """`agents`: by agent the node and ranks that are asked; `got`: by agent what it sent; `told`:
+    how far its ranks are, where steps are traced."""
 
     id: str
     tenant: str
@@ -28,6 +30,7 @@ class Capture:
     handed: set[str] = field(default_factory=set)
     got: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    told: dict[str, tuple[RankTold, ...]] = field(default_factory=dict)
     agreement: Agreement = field(default_factory=Agreement)
     state: str = "requested"
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pilotlight.capture.agree import Proposal
+from pilotlight.capture.told import RankTold
 from pilotlight.collector.agreement import Decided
 from pilotlight.collector.capture import Capture
 from pilotlight.collector.config import Captures as Settings
@@ -158,6 +159,13 @@ class CaptureDesk:
             self.shelf.note(capture, agent, facts)
         self._settle(capture)
 
+    def told(self, tenant: str, id: str, agent: str, ranks: Sequence[RankTold]) -> None:
+        """How far the ranks of an agent are, those that it was asked for. NotFound: not asked."""
+        with self._guard:
+            capture = self._asked(tenant, id, agent)
+            asked = set(capture.agents[agent][1])
+            capture.told[agent] = tuple(one for one in ranks if one.rank in asked)
+
     def refused(self, tenant: str, id: str, agent: str, why: str) -> None:
         """The agent has nothing to give, and says why."""
         with self._guard:
@@ -215,6 +223,7 @@ class CaptureDesk:
                 handed=set(capture.handed),
                 got=dict(capture.got),
                 problems=dict(capture.problems),
+                told=dict(capture.told),
             )
 
     def expire(self, now_ns: int) -> int:

@@ -16,12 +16,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 
 from pilotlight.capture.agree import Proposal, RankSteps
+from pilotlight.capture.told import RankTold
 from pilotlight.collector.access import SMALL_BODY_BYTES
 from pilotlight.collector.answer import failure, number, reply, text
 from pilotlight.collector.ingest import bounded_body
 from pilotlight.errors import FormatError, NotFound, PilotlightError, UsageError
 from pilotlight.ship.wire import CLOCK_HEADER, STEPS_HEADER, STEPS_LIMIT_BYTES
 
+PROGRESS_BYTES = 1 << 20
 _LONGEST_WAIT_S = 55
 _LONGEST_AGREEING_S = 30.0
 _LOOK_S = 0.2
@@ -134,6 +136,26 @@ async def agreement(request: Request) -> Response:
     except PilotlightError as error:
         return failure(error)
     return reply({"ok": True, "first_step": decided.first_step, "start_ns": decided.start_ns})
+
+
+async def progress(request: Request) -> Response:
+    """An agent says how far each of its ranks is."""
+    desk, tenant = request.app.state.collector.desk, request.state.token.tenant
+    body = await bounded_body(request, PROGRESS_BYTES)
+    if body is None:
+        return reply({"error": f"at most {PROGRESS_BYTES} bytes"}, 413)
+    try:
+        id, agent = text(request, "capture"), text(request, "agent")
+        content = msgspec.json.decode(body, type=list[dict[str, int | str]])
+        told = [RankTold.from_json(one) for one in content]
+        await run_in_threadpool(desk.told, tenant, id, agent, told)
+    except msgspec.MsgspecError as error:
+        return reply({"error": f"not how far ranks are: {error}"}, 400)
+    except FormatError as error:
+        return failure(error, 400)
+    except PilotlightError as error:
+        return failure(error)
+    return reply({"ok": True})
 
 
 async def detail(request: Request) -> Response:

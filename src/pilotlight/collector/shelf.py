@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pilotlight.capture.agree import RankSteps, are_equal
+from pilotlight.capture.told import RankTold
 from pilotlight.collector.capture import Capture
-from pilotlight.errors import NotFound
+from pilotlight.errors import FormatError, NotFound
 
 ARCHIVE = ".tar.zst"
 NODES_FILE = "nodes.json"
@@ -31,6 +32,17 @@ class Shelf:
         folder = self._folder / capture.id
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder / f"{node}{ARCHIVE}"
+
+    def told(self, id: str) -> dict[str, list[RankTold]]:
+        """By node what was told of its ranks; nothing where steps were not traced."""
+        path = self._folder / _PLAIN.sub("_", id) / NODES_FILE
+        found: dict[str, list[RankTold]] = {}
+        try:
+            for node, content in json.loads(path.read_text())["nodes"].items():
+                found[node] = [RankTold.from_json(one) for one in content.get("told", [])]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, FormatError):
+            return found
+        return found
 
     def remove(self, id: str) -> None:
         shutil.rmtree(self._folder / _PLAIN.sub("_", id), ignore_errors=True)
@@ -68,6 +80,7 @@ class Shelf:
         content["from_ns"], content["to_ns"] = capture.from_ns, capture.to_ns
         content["nodes"][capture.title_of(agent)] = {
             "ranks": list(capture.agents[agent][1]),
+            "told": [told.to_json() for told in capture.told.get(agent, ())],
             **facts,
         }
         decided = capture.agreement.decided

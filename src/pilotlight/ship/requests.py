@@ -67,6 +67,12 @@ class Requests:
         offset_ns = best.offset_ns if best is not None else 0
         return {"first_step": first_step, "start_ns": start_ns - offset_ns}
 
+    def tell(self, capture: str, ranks: Sequence[Mapping[str, object]]) -> bool:
+        """How far each rank is, for whoever looks at the capture meanwhile."""
+        query = urlencode({"capture": capture, "agent": self._agent})
+        body = json.dumps(ranks).encode()
+        return self._say("POST", f"/v1/progress?{query}", body, {}) is not None
+
     def deliver(
         self, capture: str, archive: Path, steps: Sequence[Mapping[str, object]] = ()
     ) -> bool:

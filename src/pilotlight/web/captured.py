@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import OrderedDict
+from dataclasses import replace
 from pathlib import Path
 
 from starlette.requests import Request
 
 from pilotlight.analysis import Analysis, analyze
+from pilotlight.capture.manifest import MANIFEST_FILE, CaptureManifest
+from pilotlight.capture.request import FAILED
+from pilotlight.capture.told import told_at_last
 from pilotlight.collector.answer import reader_of
-from pilotlight.errors import NotFound
+from pilotlight.errors import FormatError, NotFound
 from pilotlight.store import queries
+from pilotlight.trace.problem import Problem
 from pilotlight.trace.recorded import is_recording
 from pilotlight.web import answers
 from pilotlight.web.archive import unpack
@@ -63,6 +69,7 @@ def read_capture(archives: list[Path]) -> tuple[Analysis, list[answers.KernelSta
     with tempfile.TemporaryDirectory(prefix="pilotlight-capture-") as folder:
         found: list[Path] = []
         recordings: list[Path] = []
+        missing: list[Problem] = []
         for number, archive in enumerate(sorted(archives)):
             place = Path(folder) / str(number)
             place.mkdir()
@@ -72,7 +79,33 @@ def read_capture(archives: list[Path]) -> tuple[Analysis, list[answers.KernelSta
             traces = sorted(files.rglob("*.json.gz"))
             mine = [each for each in sorted(files.rglob("*")) if is_recording(each)]
             recordings += mine
+            missing += _not_traced(files)
             found += traces or mine
         if not found:
             raise NotFound("the capture has no recording and no trace in it")
-        return analyze(found), kernel_stalls(recordings)
+        analysis = analyze(found)
+        if not analysis.job.traces and recordings:
+            # Traces that hold nothing: what the flight recorders had is more.
+            problems, analysis = analysis.problems, analyze(recordings)
+            analysis = replace(analysis, problems=(*problems, *analysis.problems))
+        return (
+            replace(analysis, problems=(*missing, *analysis.problems)),
+            kernel_stalls(recordings),
+        )
+
+
+def _not_traced(files: Path) -> list[Problem]:
+    """Ranks that were asked for their steps and gave none, and why."""
+    problems: list[Problem] = []
+    for path in sorted(files.rglob(MANIFEST_FILE)):
+        try:
+            manifest = CaptureManifest.from_json(json.loads(path.read_text()))
+        except (OSError, ValueError, FormatError) as error:
+            problems.append(Problem(MANIFEST_FILE, "", f"what the ranks said: {error}"))
+            continue
+        problems += [
+            Problem(f"rank {one.rank}", "", f"its steps were not traced: {one.why}")
+            for one in told_at_last(manifest)
+            if one.state == FAILED
+        ]
+    return problems

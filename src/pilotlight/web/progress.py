@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
+from pilotlight.capture.told import RankTold
 from pilotlight.collector.capture import Capture
 from pilotlight.collector.captures import CaptureDesk
 from pilotlight.errors import NotFound
@@ -38,8 +41,22 @@ def capture_detail(reader: Reader, desk: CaptureDesk, id: str) -> answers.Captur
             return answers.CaptureDetail(
                 reader.now_ns, row, True, settling_nodes(row, asked, sizes)
             )
-        nodes = settled_nodes(row, asked, sizes)
+        told = desk.shelf.told(id)
+        nodes = [
+            structs.replace(node, told=ranks_of(told, node.node))
+            for node in settled_nodes(row, asked, sizes)
+        ]
     return answers.CaptureDetail(reader.now_ns, row, waited_for is not None, nodes)
+
+
+def ranks_of(told: Mapping[str, Sequence[RankTold]], node: str) -> list[answers.CapturedRank]:
+    """Of all agents of a node: two of one machine are kept as `NODE-AGENT`."""
+    mine = [one for name, ranks in told.items() if _is_of(name, node) for one in ranks]
+    return [answers.CapturedRank(one.rank, one.state, one.why) for one in mine]
+
+
+def _is_of(name: str, node: str) -> bool:
+    return name == node or name.startswith(f"{node}-")
 
 
 def is_settling(row: CaptureRow, now_ns: int) -> bool:
@@ -58,6 +75,7 @@ def settling_nodes(
             "stored" if sizes.get(node) else "asked",
             "",
             sizes.get(node, 0),
+            [],
         )
         for node in row.nodes
     ]
@@ -70,7 +88,8 @@ def open_nodes(capture: Capture) -> list[answers.CapturedNode]:
         state = "asked" if agent in capture.handed else "waiting"
         state = "stored" if agent in capture.got else "failed" if why else state
         size = capture.got.get(agent, 0)
-        made.append(answers.CapturedNode(node, list(ranks), state, why, size))
+        told = ranks_of({node: capture.told.get(agent, ())}, node)
+        made.append(answers.CapturedNode(node, list(ranks), state, why, size, told))
     return made
 
 
@@ -87,7 +106,7 @@ def settled_nodes(
         elif row.state == "requested":
             state, why = "failed", FORGOTTEN
         mine = ranks.get(node, [])
-        made.append(answers.CapturedNode(node, mine, state, why, sizes.get(node, 0)))
+        made.append(answers.CapturedNode(node, mine, state, why, sizes.get(node, 0), []))
     return made
 
 

@@ -89,6 +89,13 @@ export interface CapturedNode {
   state: string;
   why: string;
   bytes: number;
+  told: CapturedRank[];
+}
+
+export interface CapturedRank {
+  rank: number;
+  state: string;
+  why: string;
 }
 
 export interface CollectiveRow {

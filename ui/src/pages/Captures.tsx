@@ -79,11 +79,17 @@ function AllCaptures() {
 
 const WORDS: Record<string, string> = { waiting: "the agent has not asked for work yet", asked: "the agent is collecting it", stored: "stored", expired: "its files have expired" };
 
-function sentence({ row, is_open, nodes }: CaptureDetail): string {
+// What a rank's own profiler says, in the words of the page.
+const RANK_WORDS: Record<string, string> = { found: "found", "waiting for its poll": "has not asked for work yet", asked: "is tracing", done: "traced", "left out": "left out" };
+const missedIn = (nodes: CapturedNode[]) => nodes.flatMap((node) => node.told).filter((one) => one.state === "failed");
+
+export function sentence({ row, is_open, nodes }: CaptureDetail): string {
   const [stored, failed] = ["stored", "failed"].map((state) => nodes.filter((node) => node.state === state).length) as [number, number];
   if (row.state === "expired") return "This capture has expired: its files are gone.";
   if (is_open) return `On the way: ${stored} of ${plural(nodes.length, "node")} stored${failed ? `, ${failed} failed` : ""}.`;
-  if (!failed) return `Stored: ${duration(row.to_ns - row.from_ns)} of ${plural(row.ranks.length, "rank")} on ${plural(nodes.length, "node")}.`;
+  const missed = missedIn(nodes);
+  if (!failed && missed.length) return `Stored, but the steps of ${missed.length > 3 ? plural(missed.length, "rank") : `rank ${ranksText(missed.map((one) => one.rank))}`} were not traced: ${missed[0]!.why || missed[0]!.state}.`;
+  if (!failed) return `Stored: ${duration(row.to_ns - row.from_ns)} of ${plural(row.ranks.length, "rank")} on ${plural(nodes.length, "node")}${nodes.some((node) => node.told.length) ? ", and the steps of each" : ""}.`;
   return stored ? `Partial: ${failed} of ${plural(nodes.length, "node")} could not give it.` : "Failed: no node could give it.";
 }
 
@@ -119,8 +125,17 @@ function OneCapture({ id }: { id: string }) {
         { title: "state", isText: true, cell: (node) => (node.state === "failed" ? <span class="partial">failed: {node.why}</span> : WORDS[node.state] ?? node.state), sort: (node) => node.state },
         { title: "size", cell: (node) => (node.bytes ? size(node.bytes) : "–"), sort: (node) => node.bytes },
         { title: "file", isText: true, cell: (node) => (node.state === "stored" && node.bytes ? <a href={source.href(`v1/captures/file?id=${encodeURIComponent(id)}&name=${encodeURIComponent(node.node)}.tar.zst`)} download>download</a> : "") }]} />
+      <RankByRank nodes={nodes} />
     </>
   );
+}
+
+// The steps of each rank, those first that have none.
+function RankByRank({ nodes }: { nodes: CapturedNode[] }) {
+  const rows = nodes.flatMap((node) => node.told.map((one) => ({ ...one, node: node.node }))).sort((a, b) => Number(b.state === "failed") - Number(a.state === "failed") || a.rank - b.rank);
+  return <Table title="Rank by rank: its traced steps" label="rank by rank" rows={rows} limit={64} columns={[
+    { title: "rank", cell: (row) => String(row.rank), sort: (row) => row.rank }, { title: "node", isText: true, cell: (row) => row.node, sort: (row) => row.node },
+    { title: "state", isText: true, cell: (row) => (row.state === "failed" ? <span class="partial">failed: {row.why}</span> : <>{RANK_WORDS[row.state] ?? row.state}{row.why && `: ${row.why}`}</>), sort: (row) => row.state }]} />;
 }
 
 function Ask({ only }: { only: string }) {

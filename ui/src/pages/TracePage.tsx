@@ -96,7 +96,7 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
 // A bar a step: its length is its time, its parts where the time went.
 function StepsChart({ trace, base, shown }: { trace: Trace; base: string[]; shown: Rank | undefined }) {
   const rank = shown?.steps.some((step) => step.parts !== null) ? shown : trace.ranks.find((row) => row.steps.some((step) => step.parts !== null)) ?? trace.ranks.find((row) => row.steps.length);
-  if (!rank) return <section><h2>Steps</h2><p class="empty">No step is marked in this trace. In PyTorch: call <code>prof.step()</code> once a step.</p></section>;
+  if (!rank) return <section><h2>Steps</h2><p class="empty">No step is marked in this trace. In PyTorch: call <code>prof.step()</code> once a step; in JAX: <code>jax.profiler.StepTraceAnnotation</code>.</p></section>;
   const steps = rank.steps.slice(0, 60);
   const longest = Math.max(...steps.map((step) => step.duration_ns), 1);
   return (

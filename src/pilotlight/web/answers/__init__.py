@@ -1,7 +1,7 @@
 """What the API answers; scripts/api_types.py makes the TypeScript types of the page from it."""
 
 from pilotlight.web.answers.about import About
-from pilotlight.web.answers.capture import CaptureDetail, CapturedNode
+from pilotlight.web.answers.capture import CaptureDetail, CapturedNode, CapturedRank
 from pilotlight.web.answers.comparison import Comparison, Difference, FactChange, Side
 from pilotlight.web.answers.fleet import Fleet, FleetJob, GpuNow, Node
 from pilotlight.web.answers.job import AttemptChange, Event, Job
@@ -38,6 +38,7 @@ __all__ = [
     "AttemptChange",
     "CaptureDetail",
     "CapturedNode",
+    "CapturedRank",
     "Comparison",
     "CounterLine",
     "Difference",
