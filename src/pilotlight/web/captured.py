@@ -88,8 +88,12 @@ def read_capture(archives: list[Path]) -> tuple[Analysis, list[answers.KernelSta
             # Traces that hold nothing: what the flight recorders had is more.
             problems, analysis = analysis.problems, analyze(recordings)
             analysis = replace(analysis, problems=(*problems, *analysis.problems))
+        # Where it was unpacked is nobody's business.
+        told = [
+            replace(one, source=one.source.rpartition("/files/")[2]) for one in analysis.problems
+        ]
         return (
-            replace(analysis, problems=(*missing, *analysis.problems)),
+            replace(analysis, problems=(*missing, *told)),
             kernel_stalls(recordings),
         )
 

@@ -19,4 +19,5 @@ test("a counter of a trace tells the unit that stands behind its name", () => {
   assert.equal(told("vda written (B/s)", 17.4e6), "vda written: 17.4 MB/s");
   assert.equal(told("gpu0 sm_clock (MHz)", 1185), "gpu0 sm_clock: 1,185 MHz");
   assert.equal(told("tokens", 88), "tokens: 88.0");
+  assert.equal(told("ddp.overlap_ns", 1.17e6), "ddp.overlap_ns: 1.17 ms");
 });

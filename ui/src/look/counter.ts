@@ -26,5 +26,6 @@ export function unitOf(name: string): CounterWords {
   const [, title = name, unit = ""] = /^(.*) \(([^()]{1,12})\)$/.exec(name) ?? [];
   if (unit === "B") return { title, text: size };
   if (unit === "B/s") return { title, text: (number) => `${size(number)}/s` };
-  return { title, text: (number) => `${brief(number)}${unit && `\u00a0${unit}`}` };
+  const named = unit ? undefined : UNITS.find(([end]) => name.endsWith(end));
+  return { title, text: named ? named[1] : (number) => `${brief(number)}${unit && `\u00a0${unit}`}` };
 }

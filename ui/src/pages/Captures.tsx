@@ -81,14 +81,16 @@ const WORDS: Record<string, string> = { waiting: "the agent has not asked for wo
 
 // What a rank's own profiler says, in the words of the page.
 const RANK_WORDS: Record<string, string> = { found: "found", "waiting for its poll": "has not asked for work yet", asked: "is tracing", done: "traced", "left out": "left out" };
+// A rank writes nothing where another one that it waits for hangs (capture/told.py): that one is to blame.
+const EMPTY = "its trace has nothing in it";
 const missedIn = (nodes: CapturedNode[]) => nodes.flatMap((node) => node.told).filter((one) => one.state === "failed");
 
 export function sentence({ row, is_open, nodes }: CaptureDetail): string {
   const [stored, failed] = ["stored", "failed"].map((state) => nodes.filter((node) => node.state === state).length) as [number, number];
   if (row.state === "expired") return "This capture has expired: its files are gone.";
   if (is_open) return `On the way: ${stored} of ${plural(nodes.length, "node")} stored${failed ? `, ${failed} failed` : ""}.`;
-  const missed = missedIn(nodes);
-  if (!failed && missed.length) return `Stored, but the steps of ${missed.length > 3 ? plural(missed.length, "rank") : `rank ${ranksText(missed.map((one) => one.rank))}`} were not traced: ${missed[0]!.why || missed[0]!.state}.`;
+  const missed = missedIn(nodes), first = missed.find((one) => one.why !== EMPTY) ?? missed[0]!;
+  if (!failed && missed.length) return `Stored, but the steps of ${missed.length === 1 ? "rank" : "ranks"} ${ranksText(missed.map((one) => one.rank))} were not traced: ${missed.length > 1 ? `rank ${first.rank}, ` : ""}${first.why || first.state}.`;
   if (!failed) return `Stored: ${duration(row.to_ns - row.from_ns)} of ${plural(row.ranks.length, "rank")} on ${plural(nodes.length, "node")}${nodes.some((node) => node.told.length) ? ", and the steps of each" : ""}.`;
   return stored ? `Partial: ${failed} of ${plural(nodes.length, "node")} could not give it.` : "Failed: no node could give it.";
 }

@@ -18,4 +18,5 @@ test("a rank whose steps were not traced is named, with why", () => {
   assert.equal(said(), "Stored: 30.0 s of 2 ranks on 1 node.");
   assert.equal(said({ rank: 0, state: "done", why: "" }), "Stored: 30.0 s of 2 ranks on 1 node, and the steps of each.");
   assert.equal(said({ rank: 0, state: "done", why: "" }, { rank: 1, state: "failed", why: "hung" }), "Stored, but the steps of rank 1 were not traced: hung.");
+  assert.equal(said({ rank: 0, state: "failed", why: "its trace has nothing in it" }, { rank: 1, state: "failed", why: "hung" }), "Stored, but the steps of ranks 0–1 were not traced: rank 1, hung.");
 });
