@@ -77,7 +77,7 @@ export default async function ({ address, open, accessible, everyView, drawn, as
   // Against another trace; the link holds that, too.
   await page.getByLabel("compared with").selectOption({ label: "yesterday" });
   await page.getByText(/a greater part than on rank \d of yesterday/).waitFor();
-  await page.getByText("Both are scaled to the same time.").waitFor();
+  await page.getByText("Both are scaled to the same time").waitFor();
   await accessible(page, "flame graph of two traces");
   await page.reload();
   await page.getByText(/a greater part than on rank \d of yesterday/).waitFor();

@@ -50,17 +50,18 @@ def loss_notes(report: Report) -> list[str]:
         lines.append(
             f"before {until} only sums of 10 s are kept: no threads, no self time of ranges"
         )
-    for number, what in (
-        (losses.chunks_dropped, "chunks of detail dropped for the budget"),
-        (losses.rows_dropped, "rows dropped by the recorder"),
+    for number, one, what in (
+        (losses.chunks_dropped, "chunk", "of detail dropped for the budget"),
+        (losses.rows_dropped, "row", "dropped by the recorder"),
         (
             losses.samples_torn,
-            "samples dropped: the stack changed while it was read, or over 512 threads",
+            "sample",
+            "dropped: the stack changed while it was read, or over 512 threads",
         ),
-        (losses.passes_skipped, "rounds of the sampler left out to keep its cost down"),
+        (losses.passes_skipped, "round", "of the sampler left out to keep its cost down"),
     ):
         if number:
-            lines.append(f"{units.count(number)} {what}")
+            lines.append(f"{units.plural(number, one)} {what}")
     lines += [f"write error: {error}" for error in losses.write_errors[:_LINES]]
     lines += list(losses.warnings[:_LINES])
     if len(losses.warnings) > _LINES:

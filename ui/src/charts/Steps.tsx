@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import { colour } from "../look/colours";
 import { duration } from "../look/format";
-import { niceStep, useCanvas } from "./canvas";
+import { niceStep, niceTimeStep, useCanvas } from "./canvas";
 
 export interface Point { x: number; y: number; isOutlier: boolean }
 export interface Happening { x: number; text: string; href?: string }
@@ -45,7 +45,7 @@ export function Steps({ points, from, to, onZoom, tell, xText, events = [], labe
       context.fillText(duration(tick), LEFT - 6, py);
     }
     context.textAlign = "center";
-    const wide = niceStep(to - from, width / 140);
+    const wide = niceTimeStep(to - from, width / 140);
     for (let tick = Math.ceil(from / wide) * wide; tick <= to; tick += wide) context.fillText(xText(tick), Math.min(Math.max(x(tick), LEFT + 14), width - RIGHT - 18), high - 10);
     for (const event of events) {
       if (event.x < from || event.x > to) continue;

@@ -63,3 +63,12 @@ export function niceStep(range: number, parts: number): number {
   const power = 10 ** Math.floor(Math.log10(raw));
   return [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw) ?? raw;
 }
+
+// Of times, in nanoseconds: from a minute on as clocks divide them, 5 min and not 200 s.
+const CLOCK_STEPS_S = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400];
+
+export function niceTimeStep(range: number, parts: number): number {
+  const raw = range / Math.max(parts, 1), [first = 0] = CLOCK_STEPS_S;
+  if (raw <= (first * 1e9) / 2) return niceStep(range, parts);
+  return 1e9 * (CLOCK_STEPS_S.find((seconds) => 1e9 * seconds >= raw) ?? 86_400 * Math.ceil(raw / 86_400e9));
+}

@@ -2,7 +2,7 @@
 import type { Step } from "../data/types";
 import { colour } from "../look/colours";
 import { count, duration } from "../look/format";
-import { font, niceStep } from "./canvas";
+import { font, niceTimeStep } from "./canvas";
 
 export const TIMES = 26;
 export const STEP_NAMES = 18;
@@ -15,7 +15,7 @@ export function ruler(context: CanvasRenderingContext2D, { view, width, left, x 
   context.fillRect(0, 0, width, TIMES);
   context.fillStyle = quiet;
   context.font = font(11);
-  const step = niceStep(view.to - view.from, (width - left) / 110);
+  const step = niceTimeStep(view.to - view.from, (width - left) / 110);
   // Far in, a tick tells the distance from the left edge's round time: absolute ones would all look the same.
   const coarse = step * 100;
   const base = view.to / step > 5000 ? Math.floor(view.from / coarse) * coarse : 0;

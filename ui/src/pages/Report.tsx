@@ -155,19 +155,19 @@ function Tables({ report, label }: Part) {
       <Table title="Steps that took much longer" rows={outliers} columns={[
         { title: "step", cell: (row) => `${row.step}${row.is_first ? " (first)" : ""}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "after", cell: (row) => duration(row.since_start_ns) },
         { title: "took", cell: (row) => duration(row.duration_ns) }, { title: "× median", cell: (row) => threeDigits(row.ratio) }, { title: "GC", cell: (row) => (row.gc_ns ? duration(row.gc_ns) : "") },
-        { title: "mostly in", isText: true, cell: (row) => (row.doing ? `${row.doing} (${share(row.doing_ratio)})` : "") }]} />
+        { title: "mostly in", isText: true, isName: true, cell: (row) => (row.doing ? <span title={row.doing}>{share(row.doing_ratio)} {row.doing}</span> : "") }]} />
       <Table title={`Functions of ${report.functions_of_threads.slice(0, 3).join(", ")}`} rows={report.functions} columns={[
         { title: "function", isText: true, isName: true, cell: (row) => <span title={`${row.function} ${row.file}`}>{named(row.function, row.file)}</span>, sort: (row) => row.function }, { title: "self", cell: (row) => share(row.self_ns / total), sort: (row) => row.self_ns },
         { title: "total", cell: (row) => share(row.total_ns / total), sort: (row) => row.total_ns }, { title: "running", cell: (row) => (row.self_ns ? share(row.running_ns / row.self_ns) : "") }, { title: "samples", cell: (row) => count(row.samples), sort: (row) => row.samples }]} />
       <Table title="Ranges" rows={report.ranges} columns={[
-        { title: "name", isText: true, cell: (row) => row.name + (row.partial ? ` (${count(row.partial)} partial)` : "") }, { title: "count", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
+        { title: "name", isText: true, isName: true, cell: (row) => <span title={row.name}>{row.name + (row.partial ? ` (${count(row.partial)} partial)` : "")}</span> }, { title: "count", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
         { title: "self", cell: (row) => (row.is_estimate ? "≥ " : "") + duration(row.self_ns) }, { title: "p50", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p50_ns) }, { title: "p95", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p95_ns) }, { title: "max", cell: (row) => duration(row.max_ns) }]}
         empty={'No range was annotated. In the program: with pilotlight.annotate("forward"): …'} />
       <Table title="Threads" rows={report.threads} columns={[
         { title: "thread", isText: true, cell: (row) => row.name || `thread ${row.thread}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "samples", cell: (row) => count(row.samples) }, { title: "states", cell: (row) => <Bar pieces={pieces(row.times)} /> },
         { title: "running", cell: (row) => partOf(row.times, row.times.running_ns) }, { title: "GIL wait", cell: (row) => partOf(row.times, row.times.gil_wait_ns) }]} />
       <Table title="Counters" rows={report.counters} columns={[
-        { title: "name", isText: true, cell: (row) => row.name }, { title: "rank", cell: (row) => label(row.process) }, ...(["last", "min", "max"] as const).map((key) => ({ title: key, cell: (row: (typeof report.counters)[number]) => counterWords(row.name).text(row[key]) }))]} />
+        { title: "name", isText: true, isName: true, cell: (row) => <span title={row.name}>{row.name}</span> }, { title: "rank", cell: (row) => label(row.process) }, ...(["last", "min", "max"] as const).map((key) => ({ title: key, cell: (row: (typeof report.counters)[number]) => counterWords(row.name).text(row[key]) }))]} />
       <Table title="Garbage collection" rows={report.garbage} empty="None seen." columns={[
         { title: "rank", isText: true, isBrief: true, cell: (row) => label(row.process) }, { title: "collections", cell: (row) => count(row.count) }, { title: "total", cell: (row) => duration(row.total_ns) }, { title: "of the time", cell: (row) => share(row.ratio) },
         { title: "longest", cell: (row) => duration(row.longest_ns) }, { title: "after", cell: (row) => (row.longest_since_start_ns === null ? "" : duration(row.longest_since_start_ns)) }]} />
