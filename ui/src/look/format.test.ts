@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse, write } from "../data/address";
-import { brief, ago, duration, glued, hours, share, shortName, signedShare, size, threeDigits } from "./format";
+import { brief, ago, clock, duration, glued, hours, share, shortName, signedShare, size, threeDigits } from "./format";
 
 test("numbers have three digits and a unit", () => {
   assert.equal(duration(41_234_567), "41.2\u00a0ms");
@@ -17,6 +17,7 @@ test("numbers have three digits and a unit", () => {
 test("what is not known is said, not shown as zero", () => {
   assert.equal(duration(null), "not measured");
   assert.equal(share(Number.NaN), "not measured");
+  assert.equal(clock(1e99), "not measured");
 });
 
 test("a kernel keeps what tells it apart", () => {

@@ -75,8 +75,10 @@ export function ago(ns: number, nowNs: number): string {
 // A number and its unit stay on one line.
 export const glued = (text: string): string => text.replace(/(\d) (?=(?:%|[mµn]?s|min|h|MHz|GPUs?|(?:GPU|rank)-(?:hours|minutes|seconds))(?![\w-]))/g, `$1${space}`);
 
-export const clock = (ns: number): string =>
-  new Date(ns / 1e6).toISOString().slice(0, 19).replace("T", " ") + " UTC";
+export function clock(ns: number): string {
+  const date = new Date(ns / 1e6);
+  return Number.isFinite(date.getTime()) ? `${date.toISOString().slice(0, 19).replace("T", " ")} UTC` : UNKNOWN;
+}
 
 export function shortFile(file: string): string {
   const installed = file.lastIndexOf("/site-packages/");

@@ -12,7 +12,7 @@ import { PART_NAMES, partColour, storedPieces } from "../parts/time";
 import { Counters } from "./job/Counters";
 import { Facts } from "./job/Facts";
 import { JobFlame } from "./job/JobFlame";
-import { type Part, type Range, spanOf, Zoomed, zoomTo } from "./job/part";
+import { chosenOf, type Part, type Range, spanOf, Zoomed, zoomTo } from "./job/part";
 import { Phases } from "./job/Phases";
 import { Ranks } from "./job/Ranks";
 import { RunningRoof } from "./job/RunningRoof";
@@ -34,7 +34,7 @@ export function JobPage({ name, view }: { name: string; view: string }) {
     <a href={write(["compare"], { before: name, after: name })}>compare</a></nav>;
   if (!job) return <><header><p class="about">{name}</p><h1>Asking the store …</h1></header>{views}{view ? <Waiting height={420} /> : <Shape />}</>;
   const whole = { from: Math.max(job.row.started_ns, job.row.updated_ns - 86_400e9), to: job.row.updated_ns + 10e9 };
-  const range = query["from"] && query["to"] ? { from: Number(query["from"]), to: Number(query["to"]) } : whole;
+  const range = chosenOf(query["from"], query["to"]) ?? whole;
   const gpu = job.ranks.find((rank) => rank.gpu_name)?.gpu_name;
   const dropped = job.ranks.reduce((sum, rank) => sum + rank.records_dropped, 0);
   return (
