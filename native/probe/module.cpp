@@ -5,7 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "probe/hot.h"
@@ -186,7 +188,14 @@ PyObject* py_counter(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return nullptr;
   }
   double value = PyFloat_AsDouble(args[1]);
-  if (value == -1.0 && PyErr_Occurred()) return nullptr;
+  if (value == -1.0 && PyErr_Occurred()) {
+    // Only a number can be too large: no reason to end a job.
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return nullptr;
+    PyErr_Clear();
+    int side = 0;
+    if (PyLong_Check(args[1])) PyLong_AsLongLongAndOverflow(args[1], &side);
+    value = std::copysign(std::numeric_limits<double>::infinity(), side);
+  }
   if (Probe::get().collecting()) {
     RingWriter* ring = python_ring();
     if (ring != nullptr) {
@@ -236,13 +245,19 @@ PILOTLIGHT_HOT void write_step(int64_t step, uint64_t ticks) noexcept {
 
 PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   has_explicit_steps.store(true, std::memory_order_relaxed);
-  int64_t step;
-  if (count == 0 || args[0] == Py_None) {
-    step = next_step.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    step = PyLong_AsLongLong(args[0]);
+  bool is_told = count != 0 && args[0] != Py_None;
+  int64_t step = 0;
+  if (is_told) {
+    int overflow = 0;
+    step = PyLong_AsLongLongAndOverflow(args[0], &overflow);
     if (step == -1 && PyErr_Occurred()) return nullptr;
+    // What no record can hold counts as a step without a number: no reason to end a job.
+    is_told = overflow == 0 && step != std::numeric_limits<int64_t>::max();
+  }
+  if (is_told) {
     next_step.store(step + 1, std::memory_order_relaxed);
+  } else {
+    step = next_step.fetch_add(1, std::memory_order_relaxed);
   }
   write_step(step, 0);
   Py_RETURN_NONE;

@@ -48,3 +48,10 @@ def test_without_a_probe_every_call_does_nothing() -> None:
 def test_a_counter_needs_a_name_and_a_number(arguments: tuple[object, ...]) -> None:
     with pytest.raises(TypeError):
         pilotlight.counter(*arguments)  # type: ignore[arg-type]
+
+
+def test_numbers_that_no_record_can_hold_end_no_job() -> None:
+    pilotlight.counter("gradient", 2**2000)
+    pilotlight.counter("gradient", -(2**2000))
+    for number in (2**70, -(2**70), 2**63 - 1, -(2**63)):
+        pilotlight.step(number)
