@@ -13,9 +13,10 @@ help: ## this list
 
 setup: $(VENV)/.built ## environment with everything that checks, tests and benches use
 
-$(VENV)/.tools: requirements-dev.txt scripts/system-packages ui/package-lock.json
+$(VENV)/.tools: requirements-dev.txt scripts/system-packages scripts/other-pythons ui/package-lock.json
 	@sh scripts/system-packages
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@sh scripts/other-pythons $(CURDIR)/$(VENV)/pythons
 	@echo "installing the development tools (a minute or two on a fresh machine)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@(cd ui && npm ci --silent --no-fund --no-audit) || \

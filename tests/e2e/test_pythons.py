@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import Job
+from tests.pythons import HERE, STACKS_CAN_BE_READ, UNKNOWN, python_of
 
 ROOT = Path(__file__).resolve().parents[2]
-HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
-VERSIONS = [v for v in ("3.10", "3.11", "3.12", "3.13", "3.14") if v != HERE]
+VERSIONS = [version for version in STACKS_CAN_BE_READ if version != HERE]
 
 PROGRAM = """
 import threading, pilotlight
@@ -33,26 +33,6 @@ for i in range(50):
 root()
 thread.join()
 """
-
-
-@cache
-def interpreter(version: str) -> str | None:
-    """A Python of that version, wherever it is installed; shims that lead nowhere do not count."""
-    places = [shutil.which(f"python{version}"), *_pyenv(version)]
-    for place in filter(None, places):
-        asked = subprocess.run(
-            [place, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-        )
-        if asked.returncode == 0 and asked.stdout.strip() == version:
-            return place
-    return None
-
-
-def _pyenv(version: str) -> list[str]:
-    root = Path("~/.pyenv/versions").expanduser()
-    return [str(folder / "bin" / "python") for folder in root.glob(f"{version}.*")]
 
 
 def installed(python: str, folder: Path) -> str:
@@ -99,7 +79,7 @@ def cmake(*words: str) -> None:
 def test_a_job_on_this_python_is_recorded(
     version: str, job: Callable[..., Job], program: Callable[[str], str], tmp_path: Path
 ) -> None:
-    python = interpreter(version)
+    python = python_of(version)
     if python is None:
         pytest.skip(f"Python {version} is not installed here")
     done = job(installed(python, tmp_path), program(PROGRAM), timeout=120)
@@ -110,3 +90,19 @@ def test_a_job_on_this_python_is_recorded(
     assert done.names("spans").count("range") == 50
     assert {"leaf", "root"} <= done.functions
     assert "second" in done.recording.thread_names.values()
+
+
+@pytest.mark.timeout(400)
+def test_a_job_on_a_python_whose_stacks_are_unknown_keeps_its_ranges_and_says_why_none_are_read(
+    job: Callable[..., Job], program: Callable[[str], str], tmp_path: Path
+) -> None:
+    python = python_of(UNKNOWN)
+    if python is None:
+        pytest.skip(f"Python {UNKNOWN} is not installed here")
+    done = job(installed(python, tmp_path), program(PROGRAM), timeout=120)
+    assert done.code == 0, done.err
+    (process,) = done.processes
+    assert process["how"] == "exit"
+    assert process["off"] == "stacks can be read on Python 3.10 to 3.14 only"
+    assert done.names("spans").count("range") == 50
+    assert not {"leaf", "root"} & done.functions

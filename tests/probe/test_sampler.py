@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pythons import STACKS_CAN_BE_READ, python_of
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ROOT / "tests" / "targets"
@@ -40,29 +41,10 @@ SOURCES = [
     "probe/thread_state.cpp",
     "probe/thread_table.cpp",
 ]
-VERSIONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 RUNNING, WAITING, GIL_WAIT = 1, 2, 3
 CUT = 1
 NOT_READ = 2
 MAX_DEPTH = 256
-
-
-@cache
-def python_of(version: str) -> str | None:
-    """An interpreter of this version with its headers: this one, on the path, or of pyenv."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = [sys.executable, shutil.which(f"python{version}")]
-    found += [str(path) for path in sorted(pyenv.glob(f"{version}.*/bin/python"))]
-    question = (
-        "import sys, sysconfig, pathlib;"
-        "header = pathlib.Path(sysconfig.get_path('include')) / 'internal/pycore_interp.h';"
-        "print('%d.%d' % sys.version_info[:2], header.exists())"
-    )
-    for candidate in filter(None, found):
-        answer = subprocess.run([candidate, "-c", question], capture_output=True, text=True)
-        if answer.stdout.split() == [version, "True"]:
-            return candidate
-    return None
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +80,7 @@ def harness_of(version: str, build_folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=STACKS_CAN_BE_READ)
 def harness(request: pytest.FixtureRequest, build_folder: Path) -> tuple[str, Path]:
     """An interpreter and the folder of its harness."""
     folder = harness_of(request.param, build_folder)
