@@ -22,6 +22,9 @@ _PASSED_ON = (
     signal.SIGUSR2,
     signal.SIGWINCH,
 )
+# Python ignores them, and what is ignored stays so in programs that it starts: `yes | head` of a job
+# would end with an error instead of silently.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 # si_code of a signal that the terminal sent to the whole foreground group.
 _SI_KERNEL = 0x80
 
@@ -75,19 +78,21 @@ class JobProcess:
     def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         try:
             try:
-                return os.posix_spawnp(
-                    command[0], list(command), environment, setsigmask=self._mask
-                )
+                return self._spawn_words(list(command), environment)
             except OSError as error:
                 # A script without #!, which a shell would run itself.
                 if error.errno != errno.ENOEXEC:
                     raise
-                shell = ["/bin/sh", *command]
-                return os.posix_spawn(shell[0], shell, environment, setsigmask=self._mask)
+                return self._spawn_words(["/bin/sh", *command], environment)
         except (FileNotFoundError, NotADirectoryError):
             raise _not_found(command) from None
         except OSError as error:
             raise StartFailed(f"{command[0]}: {error.strerror}", 126) from None
+
+    def _spawn_words(self, words: list[str], environment: Mapping[str, str]) -> int:
+        return os.posix_spawnp(
+            words[0], words, environment, setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON
+        )
 
     def wait(self) -> Ended:
         """Passes signals on until the process has ended."""

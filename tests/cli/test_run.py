@@ -75,6 +75,14 @@ def test_a_script_without_a_first_line_runs_as_in_a_shell(
     assert (done.returncode, done.stdout) == (4, "hello\n")
 
 
+def test_a_job_ignores_no_signal_that_python_ignores(
+    pilotlight_cli: RunPilotlight,
+) -> None:
+    done = pilotlight_cli("run", "--", "bash", "-c", 'yes | head -n 1; echo "${PIPESTATUS[0]}"')
+    assert done.stdout.split() == ["y", str(128 + signal.SIGPIPE)]
+    assert "Broken pipe" not in done.stderr
+
+
 def test_no_command_says_what_to_type(pilotlight_cli: RunPilotlight) -> None:
     done = pilotlight_cli("run", "--")
     assert done.returncode == 2
