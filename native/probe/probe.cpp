@@ -153,8 +153,8 @@ void Probe::retire(void* ring) noexcept {
 void Probe::after_fork_in_child() noexcept {
   Probe& probe = get();
   if (!probe.started()) return;
-  // The rings are the parent's and not even mapped here. Only the forking thread lives on; a new one
-  // may get the stack of any other.
+  // The rings are the parent's and not even mapped here. Only the forking thread lives on; a new
+  // one may get the stack of any other.
   last_thread.store(0, std::memory_order_relaxed);
   thread_ring = nullptr;
   pthread_setspecific(probe.key_, nullptr);

@@ -22,8 +22,8 @@ _PASSED_ON = (
     signal.SIGUSR2,
     signal.SIGWINCH,
 )
-# Python ignores them, and what is ignored stays so in programs that it starts: `yes | head` of a job
-# would end with an error instead of silently.
+# Python ignores them, and what is ignored stays so in programs that it starts: `yes | head` of a
+# job would end with an error instead of silently.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 # si_code of a signal that the terminal sent to the whole foreground group.
 _SI_KERNEL = 0x80
