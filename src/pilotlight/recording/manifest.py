@@ -161,8 +161,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     try:
-        return Manifest.from_json(read_object(path))
+        content = read_object(path)
     except FileNotFoundError:
         raise FormatError(f"{folder}: not a recording, it has no {MANIFEST_FILE}") from None
+    try:
+        return Manifest.from_json(content)
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from None
