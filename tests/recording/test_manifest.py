@@ -82,3 +82,11 @@ def test_a_pipe_in_place_of_the_manifest_does_not_block(tmp_path: Path) -> None:
 
 def test_from_json_reads_what_to_json_wrote() -> None:
     assert Manifest.from_json(json.loads(MANIFEST.to_json())) == MANIFEST
+
+
+def test_a_manifest_that_is_not_json_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_text("x")
+    with pytest.raises(FormatError) as raised:
+        read_manifest(tmp_path)
+    assert str(raised.value) == f"{path}: not JSON"
