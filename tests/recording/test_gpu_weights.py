@@ -338,3 +338,13 @@ def test_slow_work_is_not_taken_for_less_because_a_storm_had_more_windows_than_t
     start_ns = activities["start_ns"]
     is_slow = (start_ns < 15_000 * _MS) | (start_ns >= 16_500 * _MS)
     assert of_each[is_slow].sum() == pytest.approx(30_000, rel=0.04)
+
+
+def test_windows_whose_records_were_lost_do_not_say_that_the_work_was_over() -> None:
+    windows, activities, calls = unheard_phases((12, 10_000))
+    kept = activities.where(activities["start_ns"] < 9_000 * _MS)
+    none = kept.where(np.zeros(kept.rows, bool))
+    told = weights(windows, kept, none, Kept(kept.rows, activities.rows - kept.rows))
+    assert told.values.sum() == pytest.approx(calls, rel=0.05)
+    # None were lost: it was idle.
+    assert weights(windows, kept, none).values.sum() == pytest.approx(0.75 * calls, rel=0.05)

@@ -15,6 +15,8 @@ from pilotlight.recording.gpu_cells import Cells, counted
 from pilotlight.recording.gpu_windows import GpuWindows, Timed
 
 _LEAST_WINDOWS = 4
+# Of what empty windows would have had: if that many were lost, they say nothing.
+_LOST_RATIO = 0.5
 # A jump in the numbers of calls this much above the usual one is more than calls without a record.
 _LOST_AT_ONCE = 50
 # How many calls for one that the time tells of there may be; beyond it the numbers do not go on.
@@ -28,10 +30,11 @@ def by_calls(windows: GpuWindows, activities: Columns, lost: int) -> Array | Non
     order = np.argsort(numbers, kind="stable")
     order = order[numbers[order] > 0]
     cells = Cells.of(windows, Timed.OTHERS)
-    gaps = cells.begins_ns.size - 1
-    if gaps < _LEAST_WINDOWS - 1 or order.size <= gaps:
+    if cells.begins_ns.size < _LEAST_WINDOWS or order.size < cells.begins_ns.size:
         return None
     numbers, starts_ns = numbers[order], activities["start_ns"][order].astype(np.int64)
+    cells = _shown(cells, numbers, starts_ns, lost)
+    gaps = cells.begins_ns.size - 1
     # The calls between windows are a jump in the numbers. Times do not tell as well which record
     # belongs to which window: the mark of one may be written long after it began.
     jumps = np.maximum(np.diff(numbers) - 1, 0)
@@ -72,28 +75,37 @@ def _calls(
     first, last = runs.first, runs.last
     if not first.size:
         return 0.0
-    begin_ns = cells.ends_ns[0] if cells.from_start else windows.start_ns[0]
-    if runs.window[0] > int(cells.from_start):
-        begin_ns = cells.middles_ns[runs.window[0] - 1]
-    is_last = runs.window[-1] == cells.begins_ns.size - 1
-    end_ns = windows.end_ns if is_last else cells.middles_ns[runs.window[-1]]
     # Of a shorter time too little is known.
     least_ns = windows.watched_ns / cells.begins_ns.size
-    before = _beyond(numbers[first], starts_ns[first], float(begin_ns), least_ns)
+    begin_ns = float(cells.ends_ns[0] if cells.from_start else windows.start_ns[0])
+    if runs.window[0] > int(cells.from_start):
+        begin_ns = float(cells.middles_ns[runs.window[0] - 1])
+    before_ns = max(float(starts_ns[first[0]]) - begin_ns, 0.0)
+    before = before_ns * _pace(numbers[first], starts_ns[first], max(before_ns, least_ns))
     if cells.from_start and first[0] > 0:
         before = float(numbers[first[0]] - numbers[first[0] - 1] - 1)
-    behind = _beyond(-numbers[last[::-1]], -starts_ns[last[::-1]], -float(end_ns), least_ns)
+    is_last = runs.window[-1] == cells.begins_ns.size - 1
+    end_ns = float(windows.end_ns if is_last else cells.middles_ns[runs.window[-1]])
+    behind_ns = max(end_ns - float(starts_ns[last[-1]]), 0.0)
+    numbers_back, starts_back = -numbers[last[::-1]], -starts_ns[last[::-1]]
+    behind = behind_ns * _pace(numbers_back, starts_back, max(behind_ns, least_ns))
     return before + float(numbers[last[-1]] - numbers[first[0]] + 1) + behind
 
 
-def _beyond(numbers: Array, times_ns: Array, begin_ns: float, least_ns: float) -> float:
-    """How many there were from `begin_ns` to the first of these, as many as in a time after it that
-    is as long, or that long at least."""
-    missing_ns = max(float(times_ns[0]) - begin_ns, 0.0)
-    wanted_ns = float(times_ns[0]) + max(missing_ns, least_ns)
-    place = min(int(np.searchsorted(times_ns, wanted_ns)), times_ns.size - 1)
-    known_ns = max(float(times_ns[place] - times_ns[0]), 1.0)
-    return missing_ns * float(numbers[place] - numbers[0]) / known_ns
+def _shown(cells: Cells, numbers: Array, starts_ns: Array, lost: int) -> Cells:
+    """Those that have records; the others too, unless all that they had may have been lost."""
+    has_any = np.zeros(cells.begins_ns.size, bool)
+    has_any[cells.place(starts_ns)] = True
+    pace = _pace(numbers, starts_ns, float(starts_ns[-1] - starts_ns[0]))
+    expected = pace * float(cells.lengths_ns[~has_any].sum())
+    were_lost = 0 < expected * _LOST_RATIO <= lost
+    return cells.only(has_any) if were_lost else cells
+
+
+def _pace(numbers: Array, times_ns: Array, least_ns: float) -> float:
+    """How many there were a nanosecond, in that time at least from the first of these on."""
+    place = min(int(np.searchsorted(times_ns, times_ns[0] + least_ns)), times_ns.size - 1)
+    return float(numbers[place] - numbers[0]) / max(float(times_ns[place] - times_ns[0]), 1.0)
 
 
 def _lost_in_windows(jumps: Array, edges: Array, lost: int) -> Array:

@@ -64,6 +64,12 @@ class Cells:
         middles: Array = (self.ends_ns[:-1] + self.begins_ns[1:]) / 2
         return middles
 
+    def only(self, these: Array) -> Cells:
+        """As if there were no others."""
+        from_start = self.from_start and bool(these[0])
+        begins, ends = self.begins_ns[these], self.ends_ns[these]
+        return self._between(self.start_ns, begins, ends, self.end_ns, from_start)
+
     def begun_by(self, window: Array, times_ns: Array) -> Cells:
         """The same where each of these windows had begun at that time, whatever its mark says."""
         begins = self.begins_ns.copy()
