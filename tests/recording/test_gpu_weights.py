@@ -348,3 +348,23 @@ def test_windows_whose_records_were_lost_do_not_say_that_the_work_was_over() -> 
     assert told.values.sum() == pytest.approx(calls, rel=0.05)
     # None were lost: it was idle.
     assert weights(windows, kept, none).values.sum() == pytest.approx(0.75 * calls, rel=0.05)
+
+
+def test_a_gap_belongs_to_the_storm_that_filled_it() -> None:
+    """It began right after a window of slow work, and had its first one late."""
+    times = np.concatenate([np.arange(10_000) * _MS, 10_000 * _MS + np.arange(200_000) * 50_000])
+    begins = np.concatenate([np.arange(10) * 1000 + 899, np.arange(9) * 1000 + 11_900]) * _MS
+    marks = np.column_stack([begins, begins + 100 * _MS]).ravel()
+    windows = GpuWindows(0, np.append(0, marks), np.append(-1, np.tile([1, -1], 19)), 20_000 * _MS)
+    seen = windows.has_records(times)
+    rows = {
+        "kind": np.ones(int(seen.sum()), np.uint8),
+        "detail": np.zeros(int(seen.sum()), np.uint64),
+        "correlation": (np.flatnonzero(seen) + 1).astype(np.uint64),
+        "start_ns": times[seen],
+    }
+    activities = Columns(int(seen.sum()), rows, {})
+    of_each = weights(windows, activities, activities.where(np.zeros(activities.rows, bool))).values
+    is_slow = activities["start_ns"] < 10_000 * _MS
+    assert of_each[is_slow].sum() == pytest.approx(10_000, rel=0.02)
+    assert of_each[~is_slow].sum() == pytest.approx(200_000, rel=0.02)

@@ -15,6 +15,7 @@ from pilotlight.recording.gpu_cells import Cells, counted
 from pilotlight.recording.gpu_windows import GpuWindows, Timed
 
 _LEAST_WINDOWS = 4
+_OTHER_PACE = 1.5
 # Of what empty windows would have had: if that many were lost, they say nothing.
 _LOST_RATIO = 0.5
 # A jump in the numbers of calls this much above the usual one is more than calls without a record.
@@ -43,6 +44,9 @@ def by_calls(windows: GpuWindows, activities: Columns, lost: int) -> Array | Non
     window = cells.place(starts_ns[last])
     cells = cells.begun_by(window, starts_ns[first])
     inside = numbers[last] - numbers[first] + 1 - _lost_in_windows(jumps, edges, lost)
+    calls_in = np.bincount(window, inside, cells.begins_ns.size)
+    calls_between = np.diff(numbers)[edges] - 1
+    cells = _parted(cells, calls_in, window[:-1], window[1:], calls_between)
     of_each = cells.shares[window]
     rest = window >= int(cells.from_start)
     runs = _Runs(first[rest], last[rest], window[rest])
@@ -90,6 +94,26 @@ def _calls(
     numbers_back, starts_back = -numbers[last[::-1]], -starts_ns[last[::-1]]
     behind = behind_ns * _pace(numbers_back, starts_back, max(behind_ns, least_ns))
     return before + float(numbers[last[-1]] - numbers[first[0]] + 1) + behind
+
+
+def _parted(
+    cells: Cells, calls_in: Array, before: Array, after: Array, calls_between: Array
+) -> Cells:
+    """Where calls come at quite another pace after a gap, their number in it says when that began:
+    the gap is long where it is the faster one, whose records cost more."""
+    rates = calls_in / np.maximum(cells.lengths_ns, 1)
+    slower, faster = (
+        np.minimum(rates[before], rates[after]),
+        np.maximum(rates[before], rates[after]),
+    )
+    gaps_ns = (cells.begins_ns[after] - cells.ends_ns[before]).astype(float)
+    told = (after == before + 1) & (gaps_ns > 0) & (faster > _OTHER_PACE * slower)
+    before, after, gaps_ns = before[told], after[told], gaps_ns[told]
+    pace = calls_between[told] / gaps_ns
+    of_after = np.clip((pace - rates[before]) / (rates[after] - rates[before]), 0.0, 1.0)
+    middles_ns = cells.middles_ns
+    middles_ns[before] = cells.ends_ns[before] + (1 - of_after) * gaps_ns
+    return cells.parted_at(middles_ns)
 
 
 def _shown(cells: Cells, numbers: Array, starts_ns: Array, lost: int) -> Cells:

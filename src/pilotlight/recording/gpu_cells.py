@@ -42,10 +42,22 @@ class Cells:
     def _between(
         cls, start_ns: int, begins: Array, ends: Array, end_ns: int, from_start: bool
     ) -> Cells:
+        middles = (ends[:-1] + begins[1:]) / 2
+        return cls._parted(start_ns, begins, ends, end_ns, from_start, middles)
+
+    @classmethod
+    def _parted(
+        cls,
+        start_ns: int,
+        begins: Array,
+        ends: Array,
+        end_ns: int,
+        from_start: bool,
+        middles: Array,
+    ) -> Cells:
         if not begins.size:
             return cls(begins, ends, np.array([]), False, start_ns, end_ns)
         from_start = from_start and begins.size > 1
-        middles = (ends[:-1] + begins[1:]) / 2
         if from_start:
             middles[0] = ends[0]
         cells = np.diff(np.concatenate(([start_ns], middles, [end_ns])))
@@ -69,6 +81,12 @@ class Cells:
         from_start = self.from_start and bool(these[0])
         begins, ends = self.begins_ns[these], self.ends_ns[these]
         return self._between(self.start_ns, begins, ends, self.end_ns, from_start)
+
+    def parted_at(self, middles_ns: Array) -> Cells:
+        """The same where each stands for the gap after it until then, and the next one from then."""
+        return self._parted(
+            self.start_ns, self.begins_ns, self.ends_ns, self.end_ns, self.from_start, middles_ns
+        )
 
     def begun_by(self, window: Array, times_ns: Array) -> Cells:
         """The same where each of these windows had begun at that time, whatever its mark says."""
