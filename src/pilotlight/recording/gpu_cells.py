@@ -83,7 +83,7 @@ class Cells:
         return self._between(self.start_ns, begins, ends, self.end_ns, from_start)
 
     def parted_at(self, middles_ns: Array) -> Cells:
-        """The same where each stands for the gap after it until then, and the next one from then."""
+        """The same where each stands for the gap behind it until then, the next one from then."""
         return self._parted(
             self.start_ns, self.begins_ns, self.ends_ns, self.end_ns, self.from_start, middles_ns
         )
