@@ -44,7 +44,11 @@ def check_nothing_is_lost_in_silence(done: GpuJob, records: int) -> None:
     [
         ("taken", "CUPTI is in use by another tool"),
         ("privileges", "cuptiSubscribe failed with 35 (no permission)"),
-        ("no_driver", "cuptiSubscribe failed with 15"),
+        (
+            "no_driver",
+            "cuptiSubscribe failed with 15 (this libcupti does not work with this driver; "
+            "`pilotlight doctor` says which one does)",
+        ),
         ("no_clock", "no device records: CUPTI tells no time"),
         ("no_kernels", "no kernel records: cuptiActivityEnable failed with 14"),
     ],
