@@ -3,13 +3,10 @@
 #include <stdio.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "cuda/collector.h"
-#include "cuda/neighbours.h"
 #include "cuda/tiers.h"
 #include "cuda/waiting.h"
-#include "cuda/window_mark.h"
 
 namespace pilotlight::cupti {
 namespace {

@@ -1,15 +1,11 @@
 // native/cuda/collector_told.cpp: what the collector says of itself: its plan, and counts once a
 // second.
-#include <stdio.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "cuda/collector.h"
 #include "cuda/neighbours.h"
-#include "cuda/tiers.h"
 #include "cuda/waiting.h"
-#include "cuda/window_mark.h"
 
 namespace pilotlight::cupti {
 namespace {
