@@ -96,6 +96,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
   const dark = useDark();
   const scale = useMemo(() => (coarse ? scaleOf(coarse.values, least) : ([0, 1] as [number, number])), [coarse, least]);
   const hasGaps = useMemo(() => coarse?.values.some((value) => !Number.isFinite(value)) ?? false, [coarse]);
+  const isEmpty = useMemo(() => coarse?.values.every((value) => !Number.isFinite(value)) ?? false, [coarse]);
   const pictures = useMemo(() => [coarse, fine].flatMap((cells) => (cells ? [{ cells, picture: painted(cells, scale, dark) }] : [])), [coarse, fine, scale, dark]);
   const x = (step: number) => LEFT + ((step - shown.first) / (shown.last - shown.first)) * (size.current.width - LEFT);
   const y = (rank: number) => TOP + ((rank - shown.top) / (shown.bottom - shown.top)) * (size.current.height - BOTTOM - TOP);
@@ -106,7 +107,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
     context.beginPath();
     context.rect(LEFT, TOP, width - LEFT, height - BOTTOM - TOP);
     context.clip();
-    hatched(context, width, height);
+    if (coarse) hatched(context, width, height);
     context.imageSmoothingEnabled = false;
     for (const { cells, picture } of pictures) {
       const [left, right] = [x(cells.first), x(cells.last)];
@@ -218,7 +219,8 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
         onPointerCancel={release} onPointerLeave={() => setHover(null)} />
       <p class="readout" aria-live="polite">
         {failure ? <span class="partial">Not loaded: {failure}</span> : told ? <><b>{rankLabel(told.rank)}</b>, step {told.step.toLocaleString("en")}: <b>{Number.isFinite(told.value) ? text(told.value) : UNKNOWN}</b>. Click to see this rank.</>
-          : <>{scale[1] > scale[0] ? <Scale low={text(scale[0])} high={`${text(scale[1])} and more`} /> : coarse && <>everywhere {text(scale[0])}</>}{hasGaps && <> · striped: {UNKNOWN}</>} · {isTouched() ? "two fingers zoom, a tap shows the rank" : "Ctrl and wheel zooms, drag pans, a click shows the rank"}</>}
+          : !coarse ? "reading the map …" : isEmpty ? `striped: ${UNKNOWN}, in all of these steps`
+          : <>{scale[1] > scale[0] ? <Scale low={text(scale[0])} high={`${text(scale[1])} and more`} /> : <>everywhere {text(scale[0])}</>}{hasGaps && <> · striped: {UNKNOWN}</>} · {isTouched() ? "two fingers zoom, a tap shows the rank" : "Ctrl and wheel zooms, drag pans, a click shows the rank"}</>}
       </p>
     </div>
   );

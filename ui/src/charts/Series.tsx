@@ -39,7 +39,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
           x: { time: true, ...(from_ns !== undefined && to_ns !== undefined ? { range: [from_ns / 1e9, to_ns / 1e9] as [number, number] } : {}) },
           y: { range: (_: uPlot, low: number, high: number): [number, number] => (min === null && max === null ? around(low, high) : [min ?? low, max ?? (high > 0 ? high * 1.08 : 1)]) },
         },
-        axes: [{ ...axis, size: 36, space: 90, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, space: 24, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
+        axes: [{ ...axis, size: 36, space: 90, incrs: TIME_STEPS_S, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, space: 24, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ") + " UTC") },
           ...lines.map((line, number) => ({
@@ -94,6 +94,9 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
   }, [time_ns, lines, height, from_ns, to_ns, marks, max, hidden]);
   return <div class="chart" ref={box} role="img" aria-label={label} />;
 }
+
+// uPlot's own go from 1 min to 5 min, so that eight minutes would have one time below them.
+const TIME_STEPS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600, 43_200, ...[1, 2, 3, 5, 7, 14, 30, 60, 120, 365].map((days) => 86_400 * days)];
 
 // uPlot knows the mouse only: a finger that goes sideways chooses a time, too; up and down it scrolls the page.
 function chooseByFinger(plot: uPlot): void {
