@@ -69,6 +69,13 @@ def test_a_capture_from_asking_to_its_end(
                 question = {"capture": request["capture"], "agent": f"sim-{host}"}
                 if host == "node0001":
                     question["refused"] = "the recorder does not reach back so far"
+                else:
+                    ranks = [
+                        {"rank": 0, "state": "done", "why": ""},
+                        {"rank": 1, "state": "failed", "why": "hung: it has done no step for 12 s"},
+                    ]
+                    said = agents.post("v1/progress", params=question, json=ranks)
+                    assert said.status_code == 200
                 sent = agents.put("v1/detail", params=question, content=archive)
                 assert sent.status_code == 200
 

@@ -21,6 +21,9 @@ export default async function ({ address, options, open, accessible, drawn, asse
   await page.getByText("failed: the recorder does not reach back so far").waitFor();
   tell("let node0000");
   await page.getByRole("heading", { level: 1, name: "Partial: 1 of 2 nodes could not give it." }).waitFor();
+  const ranks = page.getByRole("region", { name: "rank by rank" }).locator("tbody tr");
+  assert.match(await ranks.first().innerText(), /1.*node0000.*failed: hung: it has done no step for 12 s/s);
+  assert.match(await ranks.last().innerText(), /0.*node0000.*traced/s);
   await accessible(page, "a capture");
   const where = page.url();
   await page.getByRole("link", { name: "timeline", exact: true }).click();

@@ -238,6 +238,7 @@ class SimulatedAgent:
             "started_ns": self.started_ns + self.clock_ns,
             "ended_ns": 0 if state == "running" else now_ns + self.clock_ns,
             "state": state,
+            "exit_code": int(state == "failed"),
             "launcher": "torchrun",
             "world_size": self.job.world_size or self.job.ranks,
             "command": self.job.command,
