@@ -50,7 +50,7 @@ def loss_notes(report: Report) -> list[str]:
         lines.append(
             f"before {until} only sums of 10 s are kept: no threads, no self time of ranges"
         )
-    for number, one, what in (
+    for number, noun, what in (
         (losses.chunks_dropped, "chunk", "of detail dropped for the budget"),
         (losses.rows_dropped, "row", "dropped by the recorder"),
         (
@@ -61,7 +61,7 @@ def loss_notes(report: Report) -> list[str]:
         (losses.passes_skipped, "round", "of the sampler left out to keep its cost down"),
     ):
         if number:
-            lines.append(f"{units.plural(number, one)} {what}")
+            lines.append(f"{units.plural(number, noun)} {what}")
     lines += [f"write error: {error}" for error in losses.write_errors[:_LINES]]
     lines += list(losses.warnings[:_LINES])
     if len(losses.warnings) > _LINES:
