@@ -118,3 +118,36 @@ def test_no_span_is_lost_or_changed_but_in_its_kind(
             assert trace.names[number] == f"s{start_ns // 1000 - 1}"
     if len(found) == 1:
         assert len(found[0].spans) == len(whole.spans)
+
+
+def kernel(device: int, start: float, duration: float, correlation: int) -> dict[str, Any]:
+    event = {**span(device, 7, f"k{device}", start, duration), "cat": "kernel"}
+    grid = {"grid": [device + 1, 1, 1], "block": [32, 1, 1]}
+    return {**event, "args": {"correlation": correlation, **grid}}
+
+
+def test_a_process_that_computes_on_two_devices_is_two_ranks(tmp_path: Path) -> None:
+    """As with a model whose layers are on several GPUs: while one computes, the other waits."""
+    call = {**span(900, 1, "cudaLaunchKernel", 0), "cat": "cuda_runtime"}
+    copy = {**span(2, 7, "Memcpy DtoD", 50), "cat": "gpu_memcpy"}
+    events = [call, kernel(0, 10, 40, 1), kernel(1, 50, 40, 2), copy]
+    path = tmp_path / "trace.json"
+    devices = [{"id": i, "name": f"GPU of number {i}"} for i in range(3)]
+    text = json.dumps({"deviceProperties": devices, "traceEvents": events})
+    path.write_text(text)
+    first, second = read_file(path).traces
+    assert [trace.devices for trace in (first, second)] == [
+        ("GPU of number 0",), ("GPU of number 1",),
+    ]  # fmt: skip
+    assert set(kinds(first)) == {"cudaLaunchKernel", "k0", "Memcpy DtoD"}
+    assert set(kinds(second)) == {"cudaLaunchKernel", "k1"}
+    assert second.detail.grids.blocks.tolist()[1] == 2
+    path.write_text(text.replace("{", '{"distributedInfo": {"rank": 3}, ', 1))
+    assert len(read_file(path).traces) == 1
+
+
+def test_a_device_that_hardly_computes_is_no_rank(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([kernel(0, 10, 400, 1), kernel(1, 50, 4, 2)]))
+    (trace,) = read_file(path).traces
+    assert len(trace.of_kind(Kind.KERNEL)) == 2

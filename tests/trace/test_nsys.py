@@ -160,9 +160,9 @@ def test_any_columns_with_any_values_are_read_or_refused(
         except FormatError as error:
             assert str(error).startswith(str(path))
             return
-    spans = sum(len(trace.spans) for trace in traces)
-    assert 0 < spans <= nsys_tables.SPANS
+    # Ranks of one process share its host.
     for trace in traces:
+        assert 0 < len(trace.spans) <= nsys_tables.SPANS
         assert (trace.spans.duration_ns >= 0).all()
 
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from pilotlight.trace.kineto_detail import KinetoDetail
-from pilotlight.trace.trace import NONE, Argument, Bool, Kind, Trace, UInt8
+from pilotlight.trace.several_devices import each_device, of_rows
+from pilotlight.trace.trace import NONE, Bool, Kind, Trace, UInt8
 
 _DEVICE = re.compile(r"^(?:.*/device:(?:GPU|TPU):|GPU ?)(\d{1,6})\b")
 _STREAM = re.compile(r"^Stream #|^XLA Ops$|^(?:Async XLA|XLA Async) Ops$", re.IGNORECASE)
@@ -20,8 +21,10 @@ _LAUNCH = re.compile(r"Launch|Memcpy|Memset|Synchronize|^cu[A-Z]|^cuda[A-Z]|^hip
 
 
 def by_device(trace: Trace) -> tuple[Trace, ...]:
-    """A trace for each device that only its process names; the same trace if there is none, or if
-    categories tell what ran on a device."""
+    """A trace for each device that a process computes on, by categories or, where there are none,
+    by what names its processes; the same trace if there is one."""
+    if trace.spans.is_kind(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET).any():
+        return each_device(trace, lambda process: _model(trace, process))
     numbers = {
         process: int(match.group(1))
         for process, name in trace.processes.items()
@@ -29,7 +32,7 @@ def by_device(trace: Trace) -> tuple[Trace, ...]:
     }
     lanes = np.array([numbers.get(lane.process, NONE) for lane in trace.lanes], np.int64)
     spans = trace.spans
-    if not (lanes != NONE).any() or spans.is_kind(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET).any():
+    if not (lanes != NONE).any():
         return (trace,)
     place = lanes[spans.lane]
     chosen = (place != NONE) & (spans.kind == Kind.OTHER)
@@ -40,6 +43,12 @@ def by_device(trace: Trace) -> tuple[Trace, ...]:
     if len(found) == 1:
         return (told,)
     return tuple(_of_rows(told, (place == NONE) | (place == number), number) for number in found)
+
+
+def _model(trace: Trace, process: str) -> tuple[str, ...]:
+    """Kernels are shown under the number of their device."""
+    number = int(process) if process.isdecimal() and len(process) < 6 else len(trace.devices)
+    return trace.devices[number : number + 1] or trace.devices[:1]
 
 
 def _kinds(trace: Trace, on_device: Bool) -> UInt8:
@@ -77,13 +86,6 @@ def host_kind(name: str) -> Kind:
 
 
 def _of_rows(trace: Trace, rows: Bool, rank: int) -> Trace:
-    """Those spans, and what they say of themselves."""
-    spans = trace.spans.take(rows)
-    number = np.cumsum(rows) - 1
-    arguments = {
-        key: Argument(number[kept].astype(np.uint32), one.values[rows[one.rows]], one.texts)
-        for key, one in trace.arguments.items()
-        if len(kept := one.rows[rows[one.rows]])
-    }
-    detail = KinetoDetail(trace.names, trace.lanes, spans, arguments)
-    return replace(trace, rank=rank, spans=spans, arguments=arguments, detail=detail)
+    part = of_rows(trace, rows)
+    detail = KinetoDetail(part.names, part.lanes, part.spans, part.arguments)
+    return replace(part, rank=rank, detail=detail)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pilotlight.trace.detail import Detail, Grids
+from pilotlight.trace.several_devices import each_device
 from pilotlight.trace.span_table import SpanTable
 from pilotlight.trace.step import steps_of
-from pilotlight.trace.trace import NONE, Kind, Trace, no_counters
+from pilotlight.trace.trace import NONE, Kind, Trace
 
-MAX_DEVICES = 128  # of one process: more are no GPUs
-COMPUTES_RATIO = 0.1  # of the busiest device's kernel time
 MAX_SIZE = 1 << 62  # of a grid or a block: CUDA has 2 ** 31 blocks along the first side
 
 
@@ -40,7 +37,7 @@ class ProcessTable:
         device, stream = place
         if isinstance(device, int) and kind != Kind.SYNC:
             self.devices.add(device)
-        lane = f"device {device}", f"stream {stream}"
+        lane = _lane(device), f"stream {stream}"
         self._add(times, lane, kind, name, correlation, size)
 
     def add_host(
@@ -77,25 +74,9 @@ class ProcessTable:
         self.table.add(start, end - start, kind, name, lane, known, size_bytes)
 
     def finish(self, format_name: str, gpus: Mapping[int, str]) -> tuple[Trace, ...]:
-        """A trace for each device that the process computes on, all with its host's spans."""
-        whole = self._whole(format_name, gpus)
-        used = _computing(whole, self.devices)
-        if len(used) < 2:
-            return (whole,)
-        parts = []
-        for place, device in enumerate(used):
-            # What is on devices that hardly compute stays with the first.
-            others = {f"device {d}" for d in (self.devices if place else used) if d != device}
-            kept = np.array([lane.process not in others for lane in whole.lanes], np.bool_)
-            part = replace(
-                whole,
-                devices=tuple(gpus[d] for d in (device,) if d in gpus),
-                spans=whole.spans.take(np.flatnonzero(kept[whole.spans.lane])),
-                counters=no_counters() if place else whole.counters,
-                problems=() if place else whole.problems,
-            )
-            parts.append(part)
-        return tuple(parts)
+        """A trace for each device that the process computes on."""
+        names = {_lane(device): (name,) for device, name in gpus.items()}
+        return each_device(self._whole(format_name, gpus), lambda lane: names.get(lane, ()))
 
     def _whole(self, format_name: str, gpus: Mapping[int, str]) -> Trace:
         spans = self.table.spans()
@@ -117,17 +98,8 @@ class ProcessTable:
         )
 
 
-def _computing(trace: Trace, devices: set[int]) -> list[int]:
-    """The devices that run kernels for a part of the busiest one's time that counts."""
-    spans = trace.of_kind(Kind.KERNEL)
-    of_lane = np.bincount(spans.lane, spans.duration_ns, len(trace.lanes))
-    of_process: Counter[str] = Counter()
-    for lane, ns in zip(trace.lanes, of_lane.tolist(), strict=True):
-        of_process[lane.process] += ns
-    kernel_ns = {device: of_process[f"device {device}"] for device in sorted(devices)}
-    most = max(kernel_ns.values(), default=0.0)
-    found = [device for device, ns in kernel_ns.items() if ns > COMPUTES_RATIO * most]
-    return found if len(found) <= MAX_DEVICES else []
+def _lane(device: Any) -> str:
+    return f"device {device}"
 
 
 def in_order(tables: Mapping[Any, ProcessTable]) -> list[ProcessTable]:
