@@ -78,6 +78,9 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, reason: str) -> Non
         ("[listen]\nprot = 1", "no setting listen.prot; docs/operations.md lists them"),
         ("lisen = 1", "no setting lisen; docs/operations.md lists them"),
         ("[listen]\nport = 'x'", "listen.port: Expected int, got str"),
+        ("keep.days = { steps = -1 }", "keep.days.steps: from 0 (for ever) to 36500"),
+        ("log.level = 'loud'", "log.level is debug, info, warning or error"),
+        ("alerts.command = ['/none/mail']", "alerts.command: no program /none/mail"),
     ],
 )
 def test_what_is_wrong_begins_with_the_key_as_it_stands_in_the_file(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shutil
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from pilotlight.errors import UsageError
 from pilotlight.store.schema import TABLES
+from pilotlight.store.table import LONGEST_DAYS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,6 +25,7 @@ else:
 DEFAULT_PORT = 7777
 Positive = Annotated[float, Meta(gt=0)]
 Bytes = Annotated[int, Meta(ge=1 << 20)]
+LEVELS = ("debug", "info", "warning", "error")
 
 
 class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +43,7 @@ class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Days by table, where they differ from docs/store.md; 0 keeps for ever."""
 
-    days: dict[str, Annotated[int, Meta(ge=0, le=36_500)]] = {}
+    days: dict[str, int] = {}
     waiting_bytes: Bytes = 512 << 20
 
 
@@ -82,7 +85,7 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """JSON lines on standard error."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: str = "info"
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,12 +119,20 @@ def check_config(config: Config, place: str) -> None:
     unknown = config.keep.days.keys() - TABLES.keys()
     if unknown:
         raise UsageError(f"{place}: keep.days: no table {min(unknown)}")
+    for table, days in config.keep.days.items():
+        if not 0 <= days <= LONGEST_DAYS:
+            raise UsageError(f"{place}: keep.days.{table}: from 0 (for ever) to {LONGEST_DAYS}")
+    if config.log.level not in LEVELS:
+        raise UsageError(f"{place}: log.level is {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
     if config.alerts.least_severity not in ("info", "warning", "critical"):
         raise UsageError(f"{place}: alerts.least_severity is info, warning or critical")
     for name in ("webhook", "slack", "alertmanager"):
         url = getattr(config.alerts, name)
         if url and not url.startswith(("http://", "https://")):
             raise UsageError(f"{place}: alerts.{name}: not an address with http:// or https://")
+    command = config.alerts.command
+    if command and shutil.which(command[0]) is None:
+        raise UsageError(f"{place}: alerts.command: no program {command[0]}")
     listen = config.listen
     if bool(listen.certificate) != bool(listen.key):
         raise UsageError(f"{place}: listen.certificate and listen.key belong together")

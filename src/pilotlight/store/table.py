@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST_DAYS = 36_500
+
 _ID = "LowCardinality(String)"
 _TIME = "Int64 CODEC(DoubleDelta, ZSTD(1))"
 _SPAN = "Int64 CODEC(T64, ZSTD(1))"

@@ -16,11 +16,11 @@ from pilotlight.store.ddl import local_name
 from pilotlight.store.migration import fill, filled_since, without_rollups
 from pilotlight.store.schema import SCHEMA_VERSION, TABLES
 from pilotlight.store.store import Store
+from pilotlight.store.table import LONGEST_DAYS
 
 MANIFEST = "backup.json"
 _FORMAT = "pilotlight-backup"
 _ROWS_AT_ONCE = 200_000
-LONGEST_DAYS = 36_500
 # Neither rows of their own nor worth keeping elsewhere.
 _BESIDE = ("tokens.json", "captures")
 
