@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -163,6 +164,34 @@ def test_a_full_disk_is_said_and_nothing_is_acknowledged(
     assert not writer.disk_problem
     writer.close()
     assert steps(store) == (20, 20)
+
+
+def test_a_disk_that_has_room_again_is_noticed_without_a_batch(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pilotlight.store.writer._LOOK_S", 0.1)
+    writer = Writer(store)
+    (body,) = bodies(1)
+    is_full = [True]
+    whole = os.fsync
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pilotlight.store.writer.Segment.append", full)
+        patched.setattr(os, "fsync", lambda handle: full() if is_full[0] else whole(handle))
+        with pytest.raises(Full, match="No space left"):
+            submit(writer, body)
+        time.sleep(1)
+        assert writer.disk_problem
+        is_full[0] = False
+        deadline = time.monotonic() + 20
+        while writer.disk_problem and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert not writer.disk_problem
+    writer.close()
+    assert list(store.place.spool.iterdir()) == []
 
 
 def test_a_clock_that_is_an_hour_off_is_put_right(store: Store) -> None:

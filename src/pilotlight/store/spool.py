@@ -47,7 +47,12 @@ class Segment:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._fd = os.open(self.path, flags, 0o600)
         self.bytes = 0
-        sync_folder(folder)
+        try:
+            sync_folder(folder)
+        except OSError:
+            os.close(self._fd)
+            self.path.unlink(missing_ok=True)
+            raise
 
     @property
     def token(self) -> str:

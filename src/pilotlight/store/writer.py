@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import shutil
 import threading
@@ -31,6 +32,8 @@ _LONGEST_SEGMENT_NS = 5_000_000_000
 _FEW_BATCHES = 16
 _RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _TRIES_BEFORE_ASIDE = 6
+_LOOK_S = 5.0
+_ROOM_BYTES = 1 << 20
 # A week of a thousand agents is a hundred million sequences: only lines with holes are read whole.
 _LINES = (
     "SELECT tenant, agent, epoch, min(sequence), max(sequence), groupBitmap(toUInt64(sequence)) "
@@ -229,8 +232,12 @@ class Writer:
         due_ns = 0
         is_long = False
         while True:
-            wait_s = None if segment is None else max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
+            wait_s = _LOOK_S if self.disk_problem else None
+            if segment is not None:
+                wait_s = max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
             group = self._next_group(wait_s)
+            if not group and segment is None:
+                self._look_at_disk()
             entries = [one for one in group if one is not None]
             if entries:
                 try:
@@ -296,6 +303,20 @@ class Writer:
                 self._waiting_batches -= 1
         for _, _, future in entries:
             future.set_exception(Full(reason))
+
+    def _look_at_disk(self) -> None:
+        """Who asks first whether it is ready would never send the batch that shows it."""
+        place = self._folder / "room"
+        try:
+            with place.open("wb") as stream:
+                stream.write(bytes(_ROOM_BYTES))
+                stream.flush()
+                os.fsync(stream.fileno())
+            self.disk_problem = ""
+        except OSError:
+            pass
+        with contextlib.suppress(OSError):
+            place.unlink(missing_ok=True)
 
     def _hand_over(self, waiting: _Waiting) -> None:
         with self._wake:
