@@ -48,6 +48,27 @@ for step in range(1_000_000):
             stubborn()
 """
 
+ADVERSARIAL = """
+import time
+import torch
+torch.set_num_threads(1)
+maker, judge = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+of_maker = torch.optim.Adam(maker.parameters())
+of_judge = torch.optim.Adam(judge.parameters())
+for number in range(1_000_000):
+    with torch.profiler.record_function(f"user {number}"):
+        for _ in range(3):
+            of_judge.zero_grad()
+            judge(maker(torch.randn(4, 8)).detach()).mean().backward()
+            of_judge.step()
+            time.sleep(0.005)
+        of_maker.zero_grad()
+        judge(maker(torch.randn(4, 8))).mean().backward()
+        of_maker.step()
+    if number == 20:
+        print("ready", flush=True)
+"""
+
 SPAWN = """
 import os, time
 import torch

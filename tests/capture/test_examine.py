@@ -54,18 +54,24 @@ def test_traces_without_steps_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "late", "first"),
-    [(1, 0, 50), (1, 7, 57), (2, 0, 50), (2, 6, 56)],
-    ids=["in time", "late", "two optimizers", "two optimizers, late"],
+    ("calls", "late", "held"),
+    [
+        (1, 0, [50, 51, 52, 53]),
+        (1, 7, [57, 58, 59, 60]),
+        (2, 0, [25, 26]),
+        (2, 6, [28, 29]),
+        (2, 5, [28]),
+    ],
+    ids=["in time", "late", "two optimizers", "two optimizers, late", "in the midst of a step"],
 )
 def test_a_trace_that_began_late_has_the_numbers_of_the_steps_it_holds(
-    calls: int, late: int, first: int
+    calls: int, late: int, held: list[int]
 ) -> None:
     recorded = [Step(n, n * 10 * MS, 10 * MS) for n in range(100)]
     length = 10 * MS // calls
     start = (50 + late) * length + MS // 10
     trace = [Step(50 + n, start + n * length, length) for n in range(4)]
-    assert [step.number for step in as_recorded(trace, recorded)] == [first + n for n in range(4)]
+    assert [step.number for step in as_recorded(trace, recorded)] == held
 
 
 def test_a_trace_whose_steps_nobody_recorded_keeps_the_numbers_it_was_asked_for() -> None:

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from pilotlight.capture.plan import (
     LAUNCHER,
     MAIN,
+    MOST_CALLS,
     RANK,
     WORKER,
     Candidate,
     Progress,
+    calls_of,
     choose,
     first_step,
     missing_ranks,
@@ -111,6 +113,15 @@ def test_a_process_that_did_no_step_is_as_fast_as_the_others_or_as_its_probe_say
     assert Progress(7, 5, 7, 9).step_ns() is None
     assert step_times([None, S], [30 * S, None], 2 * S) == [S, S]
     assert step_times([None, None], [30 * S, None], 2 * S) == [30 * S, 2 * S]
+
+
+def test_a_step_with_several_optimizers_takes_as_many_of_kinetos() -> None:
+    assert calls_of(3, [(500, 500), (499, 501)]) == 3
+    # Four calls a step: three steps are whole wherever in a step the trace begins.
+    assert calls_of(3, [(2000, 500), (2003, 500)]) == 15
+    # A process that has no probe, or has told no step yet; very many optimizers.
+    assert calls_of(3, [(40, 0)]) == 3
+    assert calls_of(1000, [(600_000, 1000)]) == MOST_CALLS
 
 
 def test_a_step_number_fits_into_what_kineto_reads() -> None:

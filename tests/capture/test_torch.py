@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from capture_jobs import SINGLE, SPAWN, TRAIN, RunningJob, agent_pid, left_at_last
+from capture_jobs import ADVERSARIAL, SINGLE, SPAWN, TRAIN, RunningJob, agent_pid, left_at_last
 
 from pilotlight.capture.manifest import read_capture
 from pilotlight.trace.reader import read_traces
@@ -101,6 +101,21 @@ def test_ranks_that_a_program_spawns_are_told_from_their_loaders_workers(world: 
     # The program itself, a worker of each rank, and multiprocessing's own tracker.
     assert left[:3] == ["launcher", "worker", "worker"]
     assert set(left) == {"launcher", "worker"}
+
+
+def test_steps_of_several_optimizers_are_captured_as_a_whole(world: Path) -> None:
+    job = RunningJob(world, "adversarial", ADVERSARIAL, sys.executable, "PROGRAM")
+    try:
+        code, result, said = job.capture("--steps", "2")
+    finally:
+        job.stop()
+    assert code == 0, (said, result)
+    (process,) = result["processes"]
+    first = process["steps"][0]["number"]
+    assert [step["number"] for step in process["steps"]] == [first, first + 1]
+    (trace,) = read_traces([world / "capture"]).traces
+    # What the program itself called them.
+    assert {first, first + 1} <= steps_of_the_program(trace.names)
 
 
 def test_a_hung_job_is_explained_from_outside(world: Path) -> None:

@@ -110,7 +110,7 @@ class NodeCapture:
         window = (
             self._span(asked, start_ns - time.time_ns())
             if first_step is None
-            else Steps(first_step, self.request.steps)
+            else Steps(first_step, self._calls())
         )
         self._hand_out(asked, window, now_ns)
 
@@ -131,6 +131,7 @@ class NodeCapture:
             "staging": str(self.staging.folder),
             "first_step": window.first if isinstance(window, Steps) else None,
             "steps": window.count if isinstance(window, Steps) else None,
+            "wanted_steps": self.request.steps,
             "start_ns": window.start_ms * 1_000_000 if isinstance(window, Span) else None,
             "duration_ns": window.duration_ms * 1_000_000 if isinstance(window, Span) else None,
             "missing_ranks": plan.missing_ranks(
@@ -273,11 +274,20 @@ class NodeCapture:
             self._agree_until_ns = now_ns + _AGREE_PATIENCE_NS
             return
         window = (
-            Steps(plan.first_step(progress, ready_ns), self.request.steps)
+            Steps(plan.first_step(progress, ready_ns), self._calls())
             if counts
             else self._span(asked, ready_ns - now_ns + _BEFORE_SPAN_NS if polls else 0)
         )
         self._hand_out(asked, window, now_ns)
+
+    def _calls(self) -> int:
+        """Kineto counts calls of optimizers, and a step may have several."""
+        known = [
+            (target.progress.last_steps, self._node.steps(target.pid) or 0)
+            for target in self.targets
+            if target.how == KINETO and target.progress is not None
+        ]
+        return plan.calls_of(self.request.steps, known)
 
     def _wait_for_decision(self, now_ns: int) -> None:
         self._ask_again(now_ns)

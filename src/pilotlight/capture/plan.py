@@ -14,6 +14,8 @@ STEPS_BEFORE = 2
 # How much faster than was seen steps may become until then.
 _FASTER = 1.25
 _SHORTEST_STEP_NS = 10_000
+# Of one trace, where a step has very many.
+MOST_CALLS = 10_000
 # Kineto's numbers are of 32 bits.
 LAST_STEP = (1 << 31) - 1_000_000
 
@@ -139,6 +141,15 @@ def first_step(progress: Sequence[tuple[Progress, int]], ready_ns: int) -> int:
         for p, step_ns in progress
     )
     return min(first, LAST_STEP)
+
+
+def calls_of(steps: int, known: Sequence[tuple[int, int]]) -> int:
+    """How many calls of optimizers hold that many steps as a whole, wherever they begin.
+
+    `known`: of each process the calls and the steps that it has done.
+    """
+    a_step = max((round(calls / done) for calls, done in known if done > 0), default=1)
+    return steps if a_step <= 1 else min((steps + 1) * a_step - 1, MOST_CALLS)
 
 
 def ready_ns(polls: Sequence[tuple[int, int]], now_ns: int, margin_ns: int) -> int:

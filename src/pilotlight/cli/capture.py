@@ -232,7 +232,10 @@ def _phase(state: Mapping[str, Any]) -> str:
     if state["first_step"] is not None:
         at = max((p["steps"] for p in asked if p["steps"] is not None), default=None)
         last = state["first_step"] + state["steps"] - 1
-        what = f"steps {state['first_step']} to {last}" + (f", now at {at}" if at else "")
+        what = f"{state['first_step']} to {last}" + (f", now at {at}" if at else "")
+        wanted = state["wanted_steps"]
+        is_step = state["steps"] == wanted
+        what = f"steps {what}" if is_step else f"{wanted} steps, calls of optimizers {what}"
     else:
         what = f"{state['duration_ns'] / 1e9:.2f} s" if state["duration_ns"] else "nothing"
     return f"{what}: {running} under way, {counts[DONE]} done, {counts[FAILED]} failed"
