@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 
+#include "probe/forked_exit.h"
 #include "probe/hot.h"
 #include "probe/phase.h"
 #include "probe/probe.h"
@@ -120,6 +121,11 @@ PyObject* py_stop(PyObject*, PyObject* exception) {
   RingWriter* ring = python_ring();
   if (ring != nullptr) tell_phases(thread_phases(), ring);
   Probe::get().stop(PyUnicode_Check(exception) ? text_of(exception) : std::string_view{});
+  Py_RETURN_NONE;
+}
+
+PyObject* py_skip_exit_handlers(PyObject*, PyObject*) {
+  skip_earlier_exit_handlers_in_children();
   Py_RETURN_NONE;
 }
 
@@ -305,6 +311,8 @@ PyMethodDef methods[] = {
     {"start", py_start, METH_VARARGS,
      "start(socket, identity, period_ns, folder): None, or why the probe did not start."},
     {"stop", py_stop, METH_O, "stop(exception): the interpreter ends in an orderly way."},
+    {"skip_earlier_exit_handlers_in_children", py_skip_exit_handlers, METH_NOARGS,
+     "skip_earlier_exit_handlers_in_children(): forked ones that exit do without them."},
     {"turn_off", py_turn_off, METH_O, "turn_off(reason): collect nothing more."},
     {"set_identity", py_set_identity, METH_O, "set_identity(json)"},
     {"status", py_status, METH_NOARGS, "What the probe is doing, as a dict."},

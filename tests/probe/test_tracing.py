@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -159,3 +160,32 @@ def test_what_torch_raises_when_it_begins_to_ask_does_not_end_the_job(tmp_path: 
     reason, is_left = done.stdout.splitlines()
     assert reason.startswith("no traces of PyTorch: RuntimeError: _ZN5torch18global_kineto_initEv")
     assert is_left == "False"
+
+
+FORKS = """
+import ctypes, os, signal, sys, time
+import torch
+
+# Until Kineto's thread waits for its next poll: a child's exit would wait for that thread.
+time.sleep(2)
+libc = ctypes.CDLL(None)
+child = os.fork()
+if not child:
+    libc.printf(b"said by C, ")
+    sys.exit(7)
+signal.alarm(20)
+_, status = os.waitpid(child, 0)
+print("child", os.waitstatus_to_exitcode(status))
+raise SystemExit(5)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_a_forked_child_of_a_process_that_asks_for_traces_exits_as_ever() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "pilotlight", "run", "-q", "--", sys.executable, "-c", FORKS],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stdout) == (5, "said by C, child 7\n"), ended.stderr

@@ -61,6 +61,21 @@ def after_torch(torch: "ModuleType") -> None:
     """Torch runs what is given to it here when the job has initialised CUDA, or at once."""
     if waits_for_gpu(os.environ):
         torch.cuda._lazy_call(begin_asking)
+    elif asks_because_of_us(os.environ):
+        let_children_leave()
+
+
+def asks_because_of_us(environment: "MutableMapping[str, str]") -> bool:
+    folder = environment.get("PILOTLIGHT_KINETO_DIR", "")
+    is_ours = bool(folder) and environment.get("KINETO_IPC_SOCKET_DIR") == folder
+    return is_ours and "KINETO_USE_DAEMON" in environment
+
+
+def let_children_leave() -> None:
+    """Kineto's thread is there now: a forked child has none, and its exit would wait for it."""
+    from pilotlight import _probe
+
+    _probe.skip_earlier_exit_handlers_in_children()
 
 
 def begin_asking() -> None:
@@ -72,6 +87,7 @@ def begin_asking() -> None:
         path = os.path.join(folder, "lib", _KINETO)  # noqa: PTH118
         os.environ["KINETO_USE_DAEMON"] = "1"
         call_guarded(path, _BEGIN)
+        let_children_leave()
     except Exception as error:
         os.environ.pop("KINETO_USE_DAEMON", None)
         from pilotlight.probe.activate import leave_reason
