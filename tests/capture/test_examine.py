@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from pilotlight.capture.examine import as_recorded, common_steps, same_steps
+from pilotlight.capture.collect import Collected
+from pilotlight.capture.examine import as_recorded, common_steps, examine, same_steps
 from pilotlight.capture.manifest import Captured, Step
 from pilotlight.capture.request import DONE, Answered
 
@@ -30,6 +35,19 @@ def captured(rank: int, first: int, start_ns: int, with_request: int | None) -> 
     steps = tuple(Step(first + n, start_ns + n * 10 * MS, 10 * MS) for n in range(3))
     window_ns = (start_ns, start_ns + 30 * MS)
     return Captured(answered, "node", f"rank{rank}.json.gz", 0, window_ns, 9, steps)
+
+
+def test_a_trace_with_allocations_is_told_from_one_without(tmp_path: Path) -> None:
+    span = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 5}
+    told = {"Device Type": 0, "Device Id": -1, "Bytes": 64, "Total Allocated": 64}
+    taken = {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 2, "s": "t", "args": told}
+    answered = replace(captured(0, 1, 0, None).answered, how="kineto")
+    for name, events in (("without", [span]), ("with", [span, taken])):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"traceEvents": events}))
+        found, problems = examine(
+            Collected(answered, f"{name}.json", None), tmp_path, "node", None, ()
+        )
+        assert (found.has_allocations, problems) == (name == "with", ())
 
 
 def test_ranks_that_step_at_the_same_time_have_the_same_steps() -> None:

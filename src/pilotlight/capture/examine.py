@@ -15,7 +15,7 @@ from pilotlight.capture.manifest import Captured, Step
 from pilotlight.capture.plan import STEPS_BEFORE
 from pilotlight.capture.request import FAILED
 from pilotlight.capture.target import KINETO
-from pilotlight.trace.kineto import NO_EVENT
+from pilotlight.trace.kineto import ALLOCATED, NO_EVENT
 from pilotlight.trace.trace import Int64, Kind, Trace
 from pilotlight.trace.trace_file import read_file
 
@@ -61,6 +61,7 @@ def examine(
             window_ns,
             len(trace.spans),
             steps or steps_within(recorded, window_ns),
+            any(name.startswith(ALLOCATED) for name in trace.names),
         ),
         problems,
     )

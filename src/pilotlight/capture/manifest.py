@@ -52,6 +52,7 @@ class Captured:
     window_ns: tuple[int, int] | None = None
     spans: int = 0
     steps: tuple[Step, ...] = ()
+    has_allocations: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,4 +136,5 @@ def _captured(content: Mapping[str, object]) -> Captured:
             )
             for step in steps
         ),
+        has_allocations=take_or(content, "has_allocations", False),
     )

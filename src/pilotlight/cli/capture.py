@@ -66,7 +66,11 @@ class Capture:
         parser.add_argument("--ranks", metavar="0,4,8-11", help="only these (all)")
         parser.add_argument("--stacks", action="store_true", help="with Python stacks and modules")
         parser.add_argument("--shapes", action="store_true", help="with shapes of tensors")
-        parser.add_argument("--memory", action="store_true", help="with allocations")
+        parser.add_argument(
+            "--memory",
+            action="store_true",
+            help="with allocations, of a torch that tells them (docs/capture.md)",
+        )
         parser.add_argument(
             "--gpu",
             choices=GPU_KINDS,
@@ -321,9 +325,25 @@ def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
         )
     if manifest.first_step is None and any(p.answered.how == KINETO for p in done):
         shown.append("taken by time: one of them had counted no step when it was asked")
+    shown += _allocation_lines(manifest)
     shown += _hang_lines(folder)
     shown.append(f"capture: {folder}")
     return shown
+
+
+def _allocation_lines(manifest: CaptureManifest) -> list[str]:
+    """Where --memory brought nothing."""
+    from pilotlight.capture.target import KINETO
+    from pilotlight.recording.fields import take_or
+
+    options = take_or(manifest.request, "options", dict[str, object]())
+    traced = [p for p in manifest.processes if p.file is not None and p.answered.how == KINETO]
+    if not traced or not options.get("memory") or any(p.has_allocations for p in traced):
+        return []
+    return [
+        "no allocations in them: this torch tells those only to a profiler that the program itself"
+        " began (pytorch/pytorch#190871)"
+    ]
 
 
 def next_lines(manifest: CaptureManifest, folder: Path) -> list[str]:

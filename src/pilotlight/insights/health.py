@@ -13,6 +13,7 @@ from pilotlight.insights.rank import RankView
 from pilotlight.insights.roofline import roofline
 from pilotlight.insights.stage import like_its_peers
 from pilotlight.model.hardware import find_gpu
+from pilotlight.trace.kineto import ALLOCATED
 from pilotlight.trace.trace import NONE, Kind
 
 HELD_PERCENT = 5.0
@@ -188,9 +189,7 @@ def _memory(view: RankView) -> tuple[float | None, float]:
         return float(used.max() / max(total.max(), 1.0)), _growth(used)
     gpu = find_gpu(view.trace.devices[0]) if view.trace.devices else None
     size = view.trace.memory_bytes or 1e9 * ((gpu.peak("memory_gb") if gpu else None) or 0.0)
-    wanted = [
-        name.startswith("allocated device") and not name.endswith("-1") for name in view.trace.names
-    ]
+    wanted = [name.startswith(ALLOCATED) and not name.endswith("-1") for name in view.trace.names]
     values = view.trace.counters.value[np.array(wanted, np.bool_)[view.trace.counters.name]]
     if not size or not len(values):
         return None, 0.0

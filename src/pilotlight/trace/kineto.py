@@ -69,6 +69,8 @@ _UNNAMED: dict[tuple[Any, ...], str] = {
 
 
 NO_EVENT = "no usable event in it"
+ALLOCATED = "allocated device"
+"""How the names of the counters begin that the allocator's events become."""
 
 
 def read_kineto(blocks: Iterator[bytes], source: str) -> Trace:
