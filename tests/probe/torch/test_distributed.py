@@ -101,6 +101,23 @@ def test_synchronous_and_asynchronous_collectives_are_told_apart(
     assert {row[1] for row in found if row[4] == 4 * 5} == {"send", "recv"}
 
 
+def test_who_is_waited_for_shows_also_where_buffers_are_broadcast_before_the_forward(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    folder = tmp_path / "recording"
+    program = str(ROOT / "tests" / "targets" / "torch_buffers.py")
+    done = pilotlight_cli("run", "-q", "-o", str(folder), "--", *TORCHRUN, program)
+    assert done.returncode == 0, done.stderr
+    # Mean and variance of 64 channels, and the count of batches.
+    size = 4 * 64 + 4 * 64 + 8
+    found = [row for row in _collectives(Recording.open(folder)) if row[1] == "broadcast"]
+    by_rank = [[row[1:5] for row in found if row[0] == rank] for rank in (0, 1)]
+    assert by_rank[0] == by_rank[1]
+    assert [row[3] for row in by_rank[0]].count(size) >= 20
+    waits = [sum(row[7] for row in found if row[0] == rank) for rank in (0, 1)]
+    assert waits[0] - waits[1] > 20 * 3_000_000
+
+
 def test_sharded_training_tells_its_gathers_and_scatters(
     pilotlight_cli: RunPilotlight, tmp_path: Path
 ) -> None:

@@ -150,8 +150,8 @@ def install(adapter: Adapter, torch: Any) -> None:
             issued, entered = token
             if entered:
                 _probe.leave_phase(COMMUNICATION)
+            issued.sequence = _sequence(issued)
             if isinstance(work, c10d.Work):
-                issued.sequence = _sequence(issued, work)
                 pending.add(work, issued)
             else:
                 end = _probe.ticks()
@@ -161,7 +161,7 @@ def install(adapter: Adapter, torch: Any) -> None:
 
     sequences: dict[str, int] = {}
 
-    def _sequence(issued: Issued, _: Any) -> int:
+    def _sequence(issued: Issued) -> int:
         # Counted here: the group's own number means other things with other backends.
         key = (
             f"{issued.group} {issued.operation}"
@@ -174,6 +174,8 @@ def install(adapter: Adapter, torch: Any) -> None:
     for method, operation in OPERATIONS.items():
         if method in vars(c10d.ProcessGroup):
             adapter.replace(c10d.ProcessGroup, method, wrapped(operation))
+    # C++ of its own: DDP's buffers (of BatchNorm) before each forward, where ranks wait as well.
+    adapter.replace(torch.distributed, "_broadcast_coalesced", wrapped("broadcast"))
 
     def before_wait(work: Any, *_: Any, **__: Any) -> tuple[Issued, int, bool] | None:
         issued = pending.take(work)
