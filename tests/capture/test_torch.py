@@ -113,11 +113,13 @@ def test_steps_of_several_optimizers_are_captured_as_a_whole(world: Path) -> Non
         job.stop()
     assert code == 0, (said, result)
     (process,) = result["processes"]
-    first = process["steps"][0]["number"]
-    assert [step["number"] for step in process["steps"]] == [first, first + 1]
+    numbers = [step["number"] for step in process["steps"]]
+    first = numbers[0]
+    # A busy machine may hold Kineto up for one more.
+    assert numbers in ([first, first + 1], [first, first + 1, first + 2])
     (trace,) = read_traces([world / "capture"]).traces
     # What the program itself called them.
-    assert {first, first + 1} <= steps_of_the_program(trace.names)
+    assert set(numbers) <= steps_of_the_program(trace.names)
 
 
 def test_a_hung_job_is_explained_from_outside(world: Path) -> None:

@@ -28,7 +28,7 @@ def test_no_race_between_writers_and_the_reader(program: Program, run: Run, comp
 WEAKENED = {
     "publishing the head": (
         "ring/ring.h",
-        "    // Publish: the payload, then the head.\n    slot_->head.store(head_, " + RELEASE,
+        "    // Publish: the payload, then the head.\n    slot_->head.store(head, " + RELEASE,
     ),
     "handing the tail over": ("drain/segment_view.cpp", f"place->store(value, {RELEASE});"),
     "retiring a ring": (

@@ -46,12 +46,12 @@ def test_a_record_published_before_its_bytes_are_there_is_found(mutant: Any, run
       asm("" : "+r"(word));
       std::memcpy(place + at, &word, sizeof(word));
     }
-    head_ += sizeof(T);
+    head_ = head;
     // Publish: the payload, then the head.
-    slot_->head.store(head_, std::memory_order_release);
+    slot_->head.store(head, std::memory_order_release);
 """
-    copy, store = body.split("    head_ += sizeof(T);\n")
-    wrong = "    head_ += sizeof(T);\n" + store + copy
+    copy, store = body.split("    head_ = head;\n")
+    wrong = "    head_ = head;\n" + store + copy
     made = mutant.build("segment_kill_test.cpp", "ring/ring.h", body, wrong, "g++", [])
     assert run(made, KILLS, 1).returncode != 0
 

@@ -41,7 +41,7 @@ def client(collector: Collector) -> Iterator[TestClient]:
 def test_the_fleet_says_what_is_lost_to_what(client: TestClient) -> None:
     answer = client.get("/api/fleet").json()
     assert "3 of 3 jobs running" in answer["headline"]
-    assert "GPU-hours lost" in answer["headline"]
+    assert "GPU-minutes lost" in answer["headline"]
     jobs = {job["job"]: job for job in answer["jobs"]}
     assert set(jobs) == {LLAMA, "vit-pretrain", EVIL_JOB}
     llama = jobs[LLAMA]
