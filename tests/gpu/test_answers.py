@@ -76,7 +76,7 @@ def test_where_records_are_turned_on_and_off_slowly_that_is_done_seldom(
 
 def test_the_cost_is_measured_also_where_a_step_is_longer_than_a_cycle(gpu_job: RunGpuJob) -> None:
     done = gpu_job(
-        "import pilotlight\ngpu = Gpu()\nfor step in range(60):\n"
+        "import pilotlight\ngpu = Gpu()\nfor step in range(100):\n"
         "    pilotlight.step(step); gpu.kernel('gemm', 150_000_000); gpu.sync()\n",
         PILOTLIGHT_GPU="auto",
         PILOTLIGHT_GPU_PERIOD="0.1",
