@@ -62,7 +62,7 @@ def _lines(
     manifest: CaptureManifest | None,
     recorded: list[int] | None,
 ) -> list[str]:
-    from pilotlight.cli.capture import lines, next_lines
+    from pilotlight.cli.capture_result import lines, next_lines
     from pilotlight.report.units import plural
 
     nodes = f"{plural(len(capture['ranks']), 'rank')} on {plural(len(capture['nodes']), 'node')}"

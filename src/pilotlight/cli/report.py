@@ -67,7 +67,7 @@ class Report:
 def _report_capture(folder: Path, args: argparse.Namespace) -> int:
     from pilotlight.capture.manifest import read_capture
     from pilotlight.capture.summary import summarize
-    from pilotlight.cli.capture import lines, summary_lines
+    from pilotlight.cli.capture_result import lines, summary_lines
 
     manifest = read_capture(folder)
     ranks, problems = summarize(folder)
