@@ -79,9 +79,11 @@ def send(collector: Collector, job: FleetJob, windows: int, ago: int = 0) -> Non
 
 
 def one_more_window(collector: Collector, job: str) -> None:
-    """News, as an agent would send them."""
-    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    """News, as an agent that has just begun would send them."""
+    epoch_ns = time.time_ns()
+    now_ns = epoch_ns // WINDOW_NS * WINDOW_NS
     shape = replace(FleetJob(job, ranks_per_node=1, first_node=9), step_ns=STEP_NS)
-    agent = SafeAgent(shape, 0, now_ns)
+    # By the end of its window alone, a second batch within the same ten seconds would be the first.
+    agent = SafeAgent(shape, 0, epoch_ns)
     body = agent.batch(now_ns - WINDOW_NS, now_ns)
     collector.writer.submit(body, decode("default", body, Clock(), now_ns)).result(30)
