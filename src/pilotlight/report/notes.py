@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pilotlight.report import units
+from pilotlight.report.losses import Gap
 from pilotlight.report.report import Report
 
 _LINES = 12
@@ -26,6 +27,18 @@ def garbage_notes(report: Report) -> list[str]:
     return lines
 
 
+def _steps_of(gap: Gap) -> str:
+    if gap.first_step is None:
+        return f", until step {gap.last_step}" if gap.last_step is not None else ""
+    if gap.last_step is None:
+        return f", from step {gap.first_step} on"
+    if gap.last_step < gap.first_step:
+        return f", between steps {gap.last_step} and {gap.first_step}"
+    if gap.last_step == gap.first_step:
+        return f", step {gap.first_step}"
+    return f", steps {gap.first_step} to {gap.last_step}"
+
+
 def loss_notes(report: Report) -> list[str]:
     losses = report.losses
     lines = []
@@ -34,10 +47,9 @@ def loss_notes(report: Report) -> list[str]:
             units.duration(gap.first_since_start_ns),
             units.duration(gap.last_since_start_ns),
         )
-        steps = f", steps {gap.first_step} to {gap.last_step}" if gap.first_step is not None else ""
         lines.append(
             f"{report.label(gap.process)}: {units.count(gap.count)} records between {begin} and "
-            f"{end}{steps}: {gap.reason}"
+            f"{end}{_steps_of(gap)}: {gap.reason}"
         )
     for one in report.gpu.processes[:_LINES]:
         if one.lost_before_rings:
