@@ -2,6 +2,7 @@
 #include "nccl/collectives.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@ namespace {
 constexpr int64_t kNoOffset = INT64_MAX;
 constexpr int64_t kSecond = 1000000000;
 constexpr int64_t kQuiet = 10 * kSecond;
+constexpr char kLost[] = "nccl/lost";
+constexpr char kUnfinished[] = "nccl/unfinished";
 
 const ProviderApi* probe = nullptr;
 HostClock host_clock;
@@ -44,14 +47,16 @@ void update_mask(Context* context) noexcept {
   }
 }
 
+std::atomic<uint64_t> told_losses{0};
+uint32_t first_run = 0;  // of the process that loaded NCCL, not of its forked children
+
 // Of a flood not each by itself; all that were, now and then and at the end of a communicator.
 void tell_losses(bool is_each) noexcept {
-  static std::atomic<uint64_t> told{0};
   uint64_t count = events.lost() + contexts_lost.load(std::memory_order_relaxed);
-  uint64_t before = told.load(std::memory_order_relaxed);
+  uint64_t before = told_losses.load(std::memory_order_relaxed);
   if (count <= before + (is_each ? before / 8 : 0)) return;
-  if (told.compare_exchange_strong(before, count, std::memory_order_relaxed)) {
-    probe->counter("nccl/lost", 9, static_cast<double>(count));
+  if (told_losses.compare_exchange_strong(before, count, std::memory_order_relaxed)) {
+    probe->counter(kLost, strlen(kLost), static_cast<double>(count));
   }
 }
 
@@ -64,6 +69,10 @@ void at_most(std::atomic<uint64_t>& place, uint64_t value) noexcept {
   uint64_t seen = place.load(std::memory_order_relaxed);
   while (seen > value && !place.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
+}
+
+bool is_operation(const Event& event) noexcept {
+  return event.type == kColl || event.type == kP2p || event.type == kCeColl;
 }
 
 // The last of a collective and its children has ended: one record.
@@ -103,8 +112,7 @@ void leave(Event* event) noexcept {
 Event* enter_parent(Event* child, void* handle) noexcept {
   Event* parent = events.find(handle);
   if (parent == nullptr) return nullptr;
-  bool is_operation = parent->type == kColl || parent->type == kP2p || parent->type == kCeColl;
-  if (!is_operation) return nullptr;
+  if (!is_operation(*parent)) return nullptr;
   int32_t to_come = child->type == kKernelCh ? parent->to_come.load(std::memory_order_relaxed) : 0;
   while (to_come > 0 && !parent->to_come.compare_exchange_weak(to_come, to_come - 1)) {
   }
@@ -120,14 +128,15 @@ Event* enter_parent(Event* child, void* handle) noexcept {
 }
 
 // Collectives whose kernel does not show itself: written as they were enqueued. `context` nullptr:
-// of all, after a while.
-void give_up(const Context* context) noexcept {
+// of all, those that wait for as long as that.
+void give_up(const Context* context, int64_t waiting_ns) noexcept {
   int64_t now = now_ns();
   events.each([&](Event* event) {
     if (event->phase.load(std::memory_order_acquire) != static_cast<uint32_t>(Phase::kStopped)) {
       return;
     }
-    if (context != nullptr ? event->context != context : now - event->start_ns < kQuiet) return;
+    if (context != nullptr && event->context != context) return;
+    if (now - event->start_ns < waiting_ns) return;
     int32_t missing = event->to_come.exchange(0);
     if (missing <= 0) return;
     if (event->open.fetch_sub(missing, std::memory_order_acq_rel) == missing) {
@@ -137,12 +146,40 @@ void give_up(const Context* context) noexcept {
   });
 }
 
+// Those that are still under way when their communicator ends, or with nullptr the process.
+void tell_unfinished(const Context* context) noexcept {
+  static std::atomic<uint64_t> unfinished{0};
+  uint64_t count = 0;
+  uint32_t run = probe->run->load(std::memory_order_relaxed);
+  events.each([&](Event* event) {
+    if (event->phase.load(std::memory_order_acquire) == static_cast<uint32_t>(Phase::kFree)) return;
+    bool is_meant = context == nullptr ? event->context->is_used.load() : event->context == context;
+    if (!is_meant || !is_operation(*event) || event->run != run) return;
+    count++;
+    // Counted once, and not written if it ends all the same.
+    __atomic_store_n(&event->run, 0, __ATOMIC_RELAXED);
+  });
+  if (count == 0) return;
+  count += unfinished.fetch_add(count, std::memory_order_relaxed);
+  probe->counter(kUnfinished, strlen(kUnfinished), static_cast<double>(count));
+}
+
+// Programs seldom end their communicators.
+void tell_end() noexcept {
+  if (RingWriter* ring = probe->ring(); ring != nullptr) ring->use_reserve();
+  // What was last said may have found the ring full; but a forked child has its parent's counts.
+  if (probe->run->load(std::memory_order_relaxed) == first_run) told_losses = 0;
+  tell_losses(false);
+  give_up(nullptr, 0);
+  tell_unfinished(nullptr);
+}
+
 void give_up_now_and_then() noexcept {
   static std::atomic<int64_t> due_ns{0};
   int64_t now = now_ns(), due = due_ns.load(std::memory_order_relaxed);
   if (now < due || !due_ns.compare_exchange_strong(due, now + kSecond)) return;
   tell_losses(false);
-  give_up(nullptr);
+  give_up(nullptr, kQuiet);
 }
 
 // When the GPU's clock showed that time, in ticks: the smallest difference ever seen between the
@@ -276,6 +313,13 @@ Context* open_context(int version, int* mask, const char* name, uint64_t hash, i
                       int rank) noexcept {
   probe = attach();
   if (probe == nullptr) return nullptr;
+  static const bool prepared = [] {
+    first_run = probe->run->load(std::memory_order_relaxed);
+    // While there is room for names.
+    for (const char* told : {kLost, kUnfinished}) probe->string(told, strlen(told));
+    return atexit(tell_end) == 0;
+  }();
+  (void)prepared;
   for (Context& context : contexts) {
     bool is_used = false;
     if (!context.is_used.compare_exchange_strong(is_used, true)) continue;
@@ -304,11 +348,10 @@ void close_context(void* context) noexcept {
   if (context == nullptr || probe == nullptr) return;
   auto* closed = static_cast<Context*>(context);
   tell_losses(false);  // before what is given up takes the room in the ring
-  give_up(closed);
+  give_up(closed, 0);
+  tell_unfinished(closed);
   closed->mask = nullptr;
   closed->is_used.store(false);
-  uint32_t open = events.open();
-  if (open != 0) probe->counter("nccl/unfinished", 15, open);
 }
 
 void* start(void* given, const Described& described) noexcept {

@@ -22,7 +22,6 @@ Event* Events::take(uint64_t type, Context* context) noexcept {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
-  taken_.fetch_add(1, std::memory_order_relaxed);
   event->type = type;
   event->context = context;
   event->parent.store(nullptr, std::memory_order_relaxed);
@@ -48,7 +47,6 @@ Event* Events::take(uint64_t type, Context* context) noexcept {
 void Events::give_back(Event* event) noexcept {
   uint32_t number = static_cast<uint32_t>(event - events_);
   event->phase.store(static_cast<uint32_t>(Phase::kFree), std::memory_order_release);
-  taken_.fetch_sub(1, std::memory_order_relaxed);
   BriefLock lock(lock_);
   if (!lock) {
     // Its place is never taken again; better one less than a thread of NCCL's that waits.

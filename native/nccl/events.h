@@ -71,7 +71,6 @@ class Events {
     for (uint32_t i = 0; i < fresh_.load(std::memory_order_acquire); i++) act(&events_[i]);
   }
   uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
-  uint32_t open() const noexcept { return taken_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
@@ -79,7 +78,6 @@ class Events {
   // The one that is free for longest is taken first: NCCL still speaks of calls that have ended.
   uint32_t first_free_ = 0, last_free_ = 0;  // number + 1
   std::atomic<uint64_t> lost_{0};
-  std::atomic<uint32_t> taken_{0};
   Event events_[kMaxEvents];
 };
 

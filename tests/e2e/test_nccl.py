@@ -136,6 +136,25 @@ def test_a_collective_whose_kernel_never_shows_itself_is_not_lost(world: Path, d
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_under_way_when_the_process_ends_is_there_or_counted(
+    world: Path, driver: str, version: int
+) -> None:
+    recording, _ = record(world, [driver, LIBRARY, str(version), "left"], CHEAP)
+    (row,) = collectives(recording)
+    assert (row["flags"], row["sequence"]) == (ASYNCHRONOUS, 0)
+    (found,) = provider_losses_of(recording)
+    assert found.losses == {"nccl/unfinished": 1}
+
+
+def test_an_operation_of_another_communicator_is_not_taken_for_unfinished(
+    world: Path, driver: str
+) -> None:
+    recording, _ = record(world, [driver, LIBRARY, "6", "two"], CHEAP)
+    assert len(collectives(recording)) == 1
+    assert provider_losses_of(recording) == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_strange_calls_hurt_nobody_and_losses_are_counted(
     world: Path, driver: str, version: int
 ) -> None:

@@ -2,7 +2,7 @@
 // the order and from the threads that NCCL does, and ends the process if the plugin answers
 // anything but success, leaves a handle unset, or asks for events that its version does not have.
 //
-//   driver PLUGIN VERSION SCENE      SCENE: train, proxy, strange, silent, many
+//   driver PLUGIN VERSION SCENE      SCENE: train, proxy, strange, silent, left, two, many
 //   SIM_NCCL_VERSION is what ncclGetVersion says; SIM_NCCL_RANK the rank of this process.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -249,6 +249,23 @@ class Driver {
     finalize(context);
   }
 
+  // As programs mostly end: their communicator does not. One operation is enqueued, its kernel has
+  // not shown itself; the other one is not even that.
+  void left() {
+    void* context = init();
+    stop(start(context, coll(0, nullptr)));
+    start(context, coll(1, nullptr));
+  }
+
+  // One communicator ends while another one works.
+  void two() {
+    void *first = init(), *second = init();
+    void* task = start(second, coll(0, nullptr));
+    finalize(first);
+    stop(task);
+    finalize(second);
+  }
+
   void strange() {
     void* context = init();
     void* unset = &mask_;
@@ -306,6 +323,8 @@ void play(void* library, const char* scene) {
   if (strcmp(scene, "train") == 0) return driver.train();
   if (strcmp(scene, "proxy") == 0) return driver.proxy();
   if (strcmp(scene, "silent") == 0) return driver.silent();
+  if (strcmp(scene, "left") == 0) return driver.left();
+  if (strcmp(scene, "two") == 0) return driver.two();
   if (strcmp(scene, "strange") == 0) return driver.strange();
   if (strcmp(scene, "many") == 0) return driver.many(100000);
   fail("no such scene");
