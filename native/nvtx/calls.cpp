@@ -8,7 +8,9 @@
 namespace pilotlight::nvtx {
 namespace {
 
+constexpr char kLost[] = "nvtx/lost";
 const ProviderApi* probe = nullptr;
+uint32_t first_run = 0;  // of the process that began to use it, not of its forked children
 Function core_behind[kCoreCalls];
 Function core2_behind[kCore2Calls];
 
@@ -99,7 +101,7 @@ void tell_losses_beyond(uint64_t slack) noexcept {
   uint64_t before = told_losses.load(std::memory_order_relaxed);
   if (count <= before + slack) return;
   if (told_losses.compare_exchange_strong(before, count, std::memory_order_relaxed)) {
-    probe->counter("nvtx/lost", 9, static_cast<double>(count));
+    probe->counter(kLost, sizeof(kLost) - 1, static_cast<double>(count));
   }
 }
 
@@ -363,13 +365,23 @@ const Hook kCore2Hooks[] = {
 
 }  // namespace
 
-void use(const ProviderApi* api) noexcept { probe = api; }
+void use(const ProviderApi* api) noexcept {
+  if (probe == nullptr) first_run = api->run->load(std::memory_order_relaxed);
+  probe = api;
+  // While there is room for names.
+  api->string(kLost, sizeof(kLost) - 1);
+}
 
 Hooks core_calls() noexcept { return {kCoreHooks, sizeof(kCoreHooks) / sizeof(Hook), core_behind}; }
 Hooks core2_calls() noexcept {
   return {kCore2Hooks, sizeof(kCore2Hooks) / sizeof(Hook), core2_behind};
 }
 
-void tell_all_losses() noexcept { tell_losses_beyond(0); }
+void tell_all_losses() noexcept {
+  if (RingWriter* ring = probe->ring(); ring != nullptr) ring->use_reserve();
+  // What was last said may have found the ring full; but a forked child has its parent's counts.
+  if (probe->run->load(std::memory_order_relaxed) == first_run) told_losses = 0;
+  tell_losses_beyond(0);
+}
 
 }  // namespace pilotlight::nvtx

@@ -18,7 +18,15 @@ constexpr uint32_t kMaxPending = 1 << 13;
 
 std::atomic<const ProviderApi*> probe{nullptr};
 HostClock host_clock;
-std::atomic<uint64_t> correlations{0}, lost{0}, untimed{0};
+std::atomic<uint64_t> correlations{0};
+uint32_t first_run = 0;  // of the process that began to use OpenCL, not of its forked children
+
+struct Loss {
+  const char* name;
+  std::atomic<uint64_t> count{0}, told{0};
+};
+constexpr char kUnfinished[] = "opencl/unfinished";
+Loss lost{"opencl/lost"}, untimed{"opencl/untimed"};
 
 struct Pending {
   uint32_t next_free;
@@ -46,28 +54,44 @@ void give_back(Pending* one) noexcept {
   BriefLock guard(pending_lock);
   // Without it the place is never taken again: one less, but no thread of the driver's waits.
   if (!guard) {
-    lost.fetch_add(1, std::memory_order_relaxed);
+    lost.count.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   one->next_free = pending_free;
   pending_free = static_cast<uint32_t>(one - pending) + 1;
 }
 
-// When the process ends: commands that the driver still has.
-void tell_unfinished() noexcept {
-  const ProviderApi* api = api_now();
-  BriefLock guard(pending_lock);
-  if (api == nullptr || !guard) return;
-  uint32_t left = pending_fresh;
-  for (uint32_t free = pending_free; free != 0; free = pending[free - 1].next_free) left--;
-  if (left != 0) api->counter("opencl/unfinished", 17, left);
+void tell(const ProviderApi& api, Loss& loss, uint64_t now) noexcept {
+  loss.told.store(now, std::memory_order_relaxed);
+  api.counter(loss.name, strlen(loss.name), static_cast<double>(now));
 }
 
-void tell(const ProviderApi& api, const char* name, std::atomic<uint64_t>& count) noexcept {
-  uint64_t now = count.fetch_add(1, std::memory_order_relaxed) + 1;
-  // At 1, 2, 4, ... and every thousand.
-  if ((now & (now - 1)) == 0 || now % 1000 == 0) {
-    api.counter(name, strlen(name), static_cast<double>(now));
+void add_to(Loss& loss, const ProviderApi& api) noexcept {
+  uint64_t now = loss.count.fetch_add(1, std::memory_order_relaxed) + 1;
+  // At 1, 2, 4, ... and every thousand; the last of them when the process ends.
+  if ((now & (now - 1)) == 0 || now % 1000 == 0) tell(api, loss, now);
+}
+
+// Commands that the driver still has.
+void tell_unfinished(const ProviderApi& api) noexcept {
+  BriefLock guard(pending_lock);
+  if (!guard) return;
+  uint32_t left = pending_fresh;
+  for (uint32_t free = pending_free; free != 0; free = pending[free - 1].next_free) left--;
+  if (left != 0) api.counter(kUnfinished, strlen(kUnfinished), left);
+}
+
+void tell_end() noexcept {
+  const ProviderApi* api = api_now();
+  if (api == nullptr) return;
+  if (RingWriter* ring = api->ring(); ring != nullptr) ring->use_reserve();
+  // What was last said may have found the ring full; but a forked child has its parent's counts.
+  bool is_own = api->run->load(std::memory_order_relaxed) == first_run;
+  if (is_own) tell_unfinished(*api);
+  for (Loss* loss : {&lost, &untimed}) {
+    uint64_t now = loss->count.load(std::memory_order_relaxed);
+    uint64_t before = is_own ? 0 : loss->told.load(std::memory_order_relaxed);
+    if (now != before) tell(*api, *loss, now);
   }
 }
 
@@ -89,7 +113,7 @@ void on_complete(Event* event, int status, void* data) {
     RingWriter* ring = api->ring();
     bool is_timed = status == kComplete && queued > 0 && started >= queued && ended >= started;
     if (!is_timed) {
-      tell(*api, "opencl/untimed", untimed);
+      add_to(untimed, *api);
     } else if (ring != nullptr) {
       int64_t offset = done->clock->offset_ns(done->before_ns, done->after_ns, queued);
       uint64_t start = host_clock.ticks_at(started + offset);
@@ -138,7 +162,11 @@ const ProviderApi* attach_once() noexcept {
   if (api == nullptr) return nullptr;
   RingWriter* ring = api->ring();
   if (ring != nullptr) host_clock.open(ring->clock());
-  if (probe.exchange(api, std::memory_order_acq_rel) == nullptr) atexit(tell_unfinished);
+  if (probe.exchange(api, std::memory_order_acq_rel) != nullptr) return api;
+  first_run = api->run->load(std::memory_order_relaxed);
+  // While there is room for names.
+  for (const char* name : {lost.name, untimed.name, kUnfinished}) api->string(name, strlen(name));
+  atexit(tell_end);
   return api;
 }
 
@@ -160,7 +188,7 @@ void watch(const ProviderApi& api, const Command& command, Queue* queue, Event* 
   QueueTrack track = track_of(api, queue, false);
   Pending* one = track.clock != nullptr ? take_pending() : nullptr;
   if (one == nullptr) {
-    tell(api, "opencl/lost", lost);
+    add_to(lost, api);
     if (!is_theirs) next<int(Event*)>(kReleaseEvent)(event);
     return;
   }
@@ -181,7 +209,7 @@ void watch(const ProviderApi& api, const Command& command, Queue* queue, Event* 
   if (next<SetCallback>(kSetEventCallback)(event, kComplete, on_complete, one) != kSuccess) {
     next<int(Event*)>(kReleaseEvent)(event);
     give_back(one);
-    tell(api, "opencl/lost", lost);
+    add_to(lost, api);
   }
 }
 

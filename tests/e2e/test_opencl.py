@@ -187,6 +187,14 @@ def test_commands_that_are_not_done_at_the_end_are_counted_and_shown(
     assert len(spins) == 1
 
 
+def test_commands_beyond_those_that_can_be_remembered_are_counted_to_the_last_one(
+    world: Path, program: str
+) -> None:
+    recording, _ = record(world, [program, "1", "9000"], {})
+    (found,) = provider_losses_of(recording)
+    assert found.losses == {"opencl/unfinished": 8192, "opencl/lost": 9000 - 8192}
+
+
 def test_without_an_agent_the_program_runs_all_the_same(world: Path, program: str) -> None:
     environment = {**os.environ, **LAYERED, "PILOTLIGHT_RUNTIME_DIR": str(world / "nowhere")}
     ended = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60)
