@@ -31,6 +31,7 @@ struct Launches::PerThread {
   uint32_t stack;
   uint32_t count;
   uint32_t captured;  // whether this call made a node of a graph, and no work
+  uint32_t heard;     // whether it began while something was to be recorded
 };
 
 static thread_local char per_thread_bytes[48] __attribute__((aligned(8)));
@@ -81,9 +82,8 @@ uint32_t Launches::name_of(uint32_t domain, uint32_t id, const char* function) n
 }
 
 void Launches::callback(uint32_t domain, uint32_t id, const CallbackData& data) noexcept {
-  if (domain > kRuntime || id >= kMaxId || !api_->collecting->load(std::memory_order_relaxed)) {
-    return;
-  }
+  if (domain > kRuntime || id >= kMaxId) return;
+  bool is_collecting = api_->collecting->load(std::memory_order_relaxed);
   static_assert(sizeof(PerThread) <= sizeof(per_thread_bytes));
   auto* thread = reinterpret_cast<PerThread*>(per_thread_bytes);
   uint32_t turn = turn_.load(std::memory_order_relaxed);
@@ -91,16 +91,19 @@ void Launches::callback(uint32_t domain, uint32_t id, const CallbackData& data) 
     thread->turn = turn;
     thread->depth = 0;
   }
+  // Calls are counted also while nothing is to be recorded: a long one may begin before a pause and
+  // end in it, and the next must not be taken for one inside it.
   if (data.site == kEnter) {
     if (thread->depth++ == 0) {
-      enter(thread, domain, id, data);
-    } else {
+      thread->heard = is_collecting ? 1 : 0;
+      if (is_collecting) enter(thread, domain, id, data);
+    } else if (thread->heard != 0) {
       // The driver's call inside the runtime's. Where it has a number of its own, the work may
       // carry that one.
       table_->put(data.correlation, {thread->stack, range_of(thread->ring)});
     }
   } else if (thread->depth != 0 && --thread->depth == 0) {
-    leave(thread, domain, id, data);
+    if (thread->heard != 0 && is_collecting) leave(thread, domain, id, data);
   }
 }
 

@@ -163,3 +163,38 @@ def test_a_schedule_is_played_by_many_ranks(gpu_job: RunGpuJob) -> None:
     assert found["flash_fwd_kernel"] == 2 * 5 * 12
     assert found["ncclDevKernel_AllReduce_Sum_bf16_RING_LL"] == 2 * 5 * 4
     assert {process.rank for process in done.recording.processes} >= {0, 1}
+
+
+def test_a_wait_that_ends_in_a_pause_hides_no_launch_after_it(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import os, threading, time\n"
+        "from pilotlight import _probe\n"
+        "from pilotlight.client import Client\n"
+        "gpu, client, job = Gpu(), Client(), os.environ['PILOTLIGHT_JOB']\n"
+        "def until(collecting):\n"
+        "    while _probe.status()['collecting'] is not collecting: time.sleep(0.001)\n"
+        "def work(stream, waits, goes_on):\n"
+        "    gpu.library.cuCtxSetCurrent(gpu.context)\n"
+        "    gpu.kernel('long', 300_000_000, stream)\n"
+        "    waits.set()\n"
+        "    gpu.sync(stream)\n"
+        "    goes_on.wait()\n"
+        "    for _ in range(20): gpu.kernel('after', 1000, stream)\n"
+        "for stream in range(1, 6):\n"
+        "    waits, goes_on = threading.Event(), threading.Event()\n"
+        "    thread = threading.Thread(target=work, args=(stream, waits, goes_on))\n"
+        "    thread.start()\n"
+        "    waits.wait()\n"
+        "    time.sleep(0.02)\n"
+        "    client.ask('control', job=job, action='pause')\n"
+        "    until(False)\n"
+        "    time.sleep(0.4)\n"
+        "    client.ask('control', job=job, action='resume')\n"
+        "    until(True)\n"
+        "    time.sleep(1.2)\n"
+        "    goes_on.set()\n"
+        "    thread.join()\n",
+        PILOTLIGHT_GPU="launches",
+    )
+    assert done.code == 0, done.err
+    assert done.rows("launches")["cuLaunchKernel"] == 5 * 21
