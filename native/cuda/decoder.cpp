@@ -23,6 +23,36 @@ constexpr uint64_t kMemoryTrack = ~0ull - 1;
 constexpr uint64_t kOverheadTrack = ~0ull - 2;
 constexpr uint64_t kExternalTrack = ~0ull - 3;
 
+struct OverheadName {
+  const char* text;
+  bool is_cuptis;
+};
+
+OverheadName overhead_name(uint32_t overhead) noexcept {
+  switch (overhead) {
+    case 1:
+      return {"CUDA compiler", false};
+    case 1 << 16:
+      return {"CUPTI buffer flush", true};
+    case 2 << 16:
+      return {"CUPTI instrumentation", true};
+    case 3 << 16:
+      return {"CUPTI resource", true};
+    case 4 << 16:
+      return {"CUDA module loading", false};
+    case 5 << 16:
+      return {"CUDA lazy function loading", false};
+    case 6 << 16:
+      return {"CUDA command buffer full", false};
+    case 7 << 16:
+      return {"CUPTI buffer request", true};
+    case 8 << 16:
+      return {"CUPTI unified memory start", true};
+    default:
+      return {"CUPTI other", true};
+  }
+}
+
 }  // namespace
 
 bool Decoder::open(const ProviderApi* api) noexcept {
@@ -175,36 +205,13 @@ void Decoder::graph(const GraphTraceRecord& record) noexcept {
 }
 
 void Decoder::overhead(const OverheadRecord& record) noexcept {
-  const char* text = "CUPTI other";
-  switch (record.overhead) {
-    case 1 << 16:
-      text = "CUPTI buffer flush";
-      break;
-    case 2 << 16:
-      text = "CUPTI instrumentation";
-      break;
-    case 3 << 16:
-      text = "CUPTI resource";
-      break;
-    case 4 << 16:
-      text = "CUDA module loading";
-      break;
-    case 5 << 16:
-      text = "CUDA lazy function loading";
-      break;
-    case 6 << 16:
-      text = "CUDA command buffer full";
-      break;
-    case 7 << 16:
-      text = "CUPTI buffer request";
-      break;
-    default:
-      break;
-  }
-  if (record.end > record.start) {
+  OverheadName known = overhead_name(record.overhead);
+  // What CUDA does whether or not there are records is no cost of theirs: a job that keeps its GPU
+  // busy may wait for room in the command buffer most of the time.
+  if (known.is_cuptis && record.end > record.start) {
     counts_.overhead_ns.add(map_.length_ns(record.end - record.start));
   }
-  write(ActivityKind::kOverhead, name(text), track(0, TrackKind::kEngine, kOverheadTrack),
+  write(ActivityKind::kOverhead, name(known.text), track(0, TrackKind::kEngine, kOverheadTrack),
         {record.start, record.end}, 0, 0, 0, 0);
 }
 

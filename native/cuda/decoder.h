@@ -24,7 +24,7 @@ struct DecodeCounts {
   Count out_of_order;    // ended before they began, or began before the last of their stream
   Count unknown;         // of a kind that we did not ask for
   Count without_origin;  // whose launch was not found any more
-  Count overhead_ns;     // of CUPTI, by its own records
+  Count overhead_ns;     // of CUPTI itself, by its own records
   Count cut_buffers;     // whose rest CUPTI could not read
   Count graphs;          // as a whole, with or without times
   Count nodes;           // of graphs, the same

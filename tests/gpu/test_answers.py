@@ -74,6 +74,28 @@ def test_where_records_are_turned_on_and_off_slowly_that_is_done_seldom(
     assert 2 < done.marks("gpu/window").count(1) < 12
 
 
+def test_waiting_for_room_in_the_command_buffer_is_not_taken_for_a_cost_of_records(
+    gpu_job: RunGpuJob, pilotlight_cli: RunPilotlight
+) -> None:
+    """On two threads all the time, CUPTI reports the one or the other of its kinds of overhead."""
+    waits, instruments = 6, 2
+    coverage = {}
+    for kind, name in ((waits, "CUDA command buffer full"), (instruments, "CUPTI instrumentation")):
+        done = gpu_job(
+            "import time\ngpu = Gpu()\nend = time.monotonic() + 8\n"
+            "while time.monotonic() < end: gpu.kernel('gemm', 1000); time.sleep(0.001)\n",
+            PILOTLIGHT_GPU="auto",
+            PILOTLIGHT_SIM_TRAPS="overhead",
+            PILOTLIGHT_SIM_OVERHEAD=str(kind),
+            PILOTLIGHT_SIM_OVERHEAD_NS="200000000",
+        )
+        assert done.rows("activities")[name] > 0
+        gpu = _report(pilotlight_cli, done.folder)["gpu"]
+        assert isinstance(gpu, dict)
+        coverage[kind] = gpu["processes"][0]["coverage_ratio"]
+    assert coverage[waits] > 1.5 * coverage[instruments]
+
+
 def test_the_cost_is_measured_also_where_a_step_is_longer_than_a_cycle(gpu_job: RunGpuJob) -> None:
     done = gpu_job(
         "import pilotlight\ngpu = Gpu()\nfor step in range(100):\n"

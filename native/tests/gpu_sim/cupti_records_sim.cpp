@@ -138,7 +138,7 @@ void write_record(uint8_t* place, uint32_t kind, const Work& work) {
     }
     case abi::kOverhead: {
       auto* r = put<abi::OverheadRecord>(place, kind);
-      r->overhead = 6 << 16;  // COMMAND_BUFFER_FULL
+      r->overhead = work.copy_kind << 16;
       r->object = 1;
       r->start = told_time(work.start_ns);
       r->end = told_time(work.end_ns);

@@ -182,7 +182,10 @@ void on_device_work(const Work* work) {
   if (work->kind != gpu_sim::kKernel || !has_trap("overhead") || ++kernels % 100 != 0) return;
   Work own = *work;
   own.kind = gpu_sim::kOwn;
-  own.end_ns = own.start_ns + 20000;
+  // 6: COMMAND_BUFFER_FULL.
+  own.copy_kind = uint32_t(gpu_sim::number_in("PILOTLIGHT_SIM_OVERHEAD", 6));
+  own.start_ns -= uint64_t(gpu_sim::number_in("PILOTLIGHT_SIM_OVERHEAD_NS", 20000));
+  own.end_ns = work->start_ns;
   on_work(&own);
 }
 
