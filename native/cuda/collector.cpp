@@ -75,6 +75,9 @@ void Collector::start(const ProviderApi* api) noexcept {
   if (api_ != nullptr) return;
   api_ = api;
   if (wanted_tier() == kTierOff) return;
+  for (const char* wish : not_understood()) {
+    if (wish != nullptr) missing(wish);
+  }
   RingWriter* ring = api->ring();
   tick_kind_ = ring != nullptr ? ring->clock() : trusted_clock();
   random_ = static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC)) | 1;

@@ -1,6 +1,7 @@
 // native/cuda/tiers.cpp
 #include "cuda/tiers.h"
 
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,32 @@
 #include "provider/provider_api.h"
 
 namespace pilotlight::cupti {
+namespace {
+
+constexpr double kLeastPeriodS = 0.01, kMostPeriodS = 600;
+
+bool is_set(const char* text) noexcept { return text != nullptr && text[0] != 0; }
+
+// With a point, whatever the program's language writes there. 0: it is no number.
+double number_of(const char* text) noexcept {
+  locale_t plain = is_set(text) ? newlocale(LC_NUMERIC_MASK, "C", nullptr) : nullptr;
+  if (plain == nullptr) return 0;
+  char* end = nullptr;
+  double number = strtod_l(text, &end, plain);
+  freelocale(plain);
+  return *end == 0 ? number : 0;
+}
+
+bool is_ceiling(double ratio) noexcept { return ratio > 0 && ratio <= 1; }
+bool is_period(double seconds) noexcept {
+  return seconds >= kLeastPeriodS && seconds <= kMostPeriodS;
+}
+
+bool is_tier(const char* name) noexcept {
+  return strcmp(name, "auto") == 0 || tier_by_name(name) != kTierDefault;
+}
+
+}  // namespace
 
 uint32_t tier_by_name(const char* name) noexcept {
   if (name == nullptr) return kTierDefault;
@@ -25,15 +52,29 @@ uint32_t width_of(uint32_t tier) noexcept {
 
 GovernorSettings settings_by_environment() noexcept {
   GovernorSettings settings;
-  const char* ceiling = getenv("PILOTLIGHT_GPU_CEILING");
-  double ratio = ceiling != nullptr ? atof(ceiling) : 0;
-  if (ratio > 0 && ratio <= 1) settings.ceiling_ratio = ratio;
-  const char* period = getenv("PILOTLIGHT_GPU_PERIOD");
-  double seconds = period != nullptr ? atof(period) : 0;
-  if (seconds >= 0.01 && seconds <= 600) {
-    settings.period_ns = static_cast<int64_t>(seconds * 1e9);
-  }
+  double ratio = number_of(getenv("PILOTLIGHT_GPU_CEILING"));
+  if (is_ceiling(ratio)) settings.ceiling_ratio = ratio;
+  double seconds = number_of(getenv("PILOTLIGHT_GPU_PERIOD"));
+  if (is_period(seconds)) settings.period_ns = static_cast<int64_t>(seconds * 1e9);
   return settings;
+}
+
+Wishes not_understood() noexcept {
+  Wishes wishes = {};
+  const char* tier = getenv("PILOTLIGHT_GPU");
+  if (is_set(tier) && !is_tier(tier)) {
+    wishes[0] =
+        "as asked, PILOTLIGHT_GPU is none of auto, off, launches, nodes and all: it is auto";
+  }
+  const char* ceiling = getenv("PILOTLIGHT_GPU_CEILING");
+  if (is_set(ceiling) && !is_ceiling(number_of(ceiling))) {
+    wishes[1] = "as asked, PILOTLIGHT_GPU_CEILING is no share above 0 and up to 1: it is 0.01";
+  }
+  const char* period = getenv("PILOTLIGHT_GPU_PERIOD");
+  if (is_set(period) && !is_period(number_of(period))) {
+    wishes[2] = "as asked, PILOTLIGHT_GPU_PERIOD is no number from 0.01 to 600: it is 1";
+  }
+  return wishes;
 }
 
 bool is_external_wanted() noexcept {

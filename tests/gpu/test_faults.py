@@ -155,6 +155,21 @@ def test_processes_that_share_a_gpu_by_mps_are_recorded_each(gpu_job: RunGpuJob)
     assert sorted(Counter(table["process"][gemm].tolist()).values()) == [50, 50]
 
 
+def test_a_wish_that_is_not_understood_is_said(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "Gpu().kernel('gemm', 1000)",
+        PILOTLIGHT_GPU="none",
+        PILOTLIGHT_GPU_CEILING="2%",
+        PILOTLIGHT_GPU_PERIOD="1s",
+    )
+    (process,) = gpu_work_of(done.recording).processes
+    assert process.missing == (
+        "as asked, PILOTLIGHT_GPU is none of auto, off, launches, nodes and all: it is auto",
+        "as asked, PILOTLIGHT_GPU_CEILING is no share above 0 and up to 1: it is 0.01",
+        "as asked, PILOTLIGHT_GPU_PERIOD is no number from 0.01 to 600: it is 1",
+    )
+
+
 def test_copies_between_devices_memory_and_cuptis_own_work_are_recorded(
     gpu_job: RunGpuJob,
 ) -> None:
