@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import RunPilotlight
-from tests.gpu.conftest import GpuJob, RunGpuJob
+from tests.e2e.programs import compiled
+from tests.gpu.conftest import NEWEST_V1, GpuJob, RunGpuJob
 
 from pilotlight.report.gpu_work import LOST_RECORDS, gpu_work_of
 
@@ -153,6 +154,17 @@ def test_processes_that_share_a_gpu_by_mps_are_recorded_each(gpu_job: RunGpuJob)
     table = done.recording.detail("activities")
     gemm = [name == "gemm" for name in done.names("activities")]
     assert sorted(Counter(table["process"][gemm].tolist()).values()) == [50, 50]
+
+
+@pytest.mark.parametrize("cupti", [NEWEST_V1, 130401])
+def test_launches_of_an_exit_handler_are_counted_and_not_taken_for_others(
+    gpu_job: RunGpuJob, cupti: int
+) -> None:
+    done = gpu_job([str(compiled("gpu_sim/ending.c"))], cupti=cupti)
+    assert done.code == 0, done.err
+    gpu = gpu_work_of(done.recording)
+    assert gpu.processes[0].losses == {"gpu/after_end": 50}
+    assert [(row.name, row.seen, row.total_count) for row in gpu.work] == [("early", 100, 100)]
 
 
 def test_a_wish_that_is_not_understood_is_said(gpu_job: RunGpuJob) -> None:

@@ -14,8 +14,9 @@ namespace {
 
 const bool kCrashesWithoutBuffer = kVersion < 28;
 std::mutex out_mutex;
-std::set<uint8_t*> out;     // buffers with us
-std::set<uint8_t*> handed;  // back with the client, to be read
+// Never destroyed: programs launch work while they end.
+auto& out = *new std::set<uint8_t*>;     // buffers with us
+auto& handed = *new std::set<uint8_t*>;  // back with the client, to be read
 std::atomic<bool> pumping{false};
 
 void* pump_all(void*) {

@@ -7,7 +7,8 @@ namespace abi = pilotlight::cupti;
 
 namespace gpu_sim {
 
-Client clients[kClients];
+// Never destroyed: programs launch work while they end.
+Client (&clients)[kClients] = *reinterpret_cast<Client (*)[kClients]>(new Client[kClients]);
 std::atomic<int> kinds_on[kKinds];
 std::atomic<uint32_t> graph_turns{0};
 std::atomic<bool> whole_graphs{false};

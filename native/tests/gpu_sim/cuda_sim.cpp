@@ -38,8 +38,9 @@ namespace {
 std::mutex setup;
 std::atomic<uint32_t> contexts{0};
 std::atomic<uint64_t> profiler_ns{0};
-std::vector<Device*> devices;
-std::set<void*> live_contexts;
+// Never destroyed: programs launch work while they end.
+auto& devices = *new std::vector<Device*>;
+auto& live_contexts = *new std::set<void*>;
 
 // Tells of it after it began to live, and before it ends.
 void context_begins(Context* context) {

@@ -49,7 +49,7 @@ struct Client {
   }
 };
 
-extern Client clients[kClients];
+extern Client (&clients)[kClients];
 extern std::atomic<int> kinds_on[kKinds];  // by how many of them
 extern std::atomic<uint32_t> graph_turns;  // of records of whole graphs
 

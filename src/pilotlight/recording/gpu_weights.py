@@ -59,6 +59,8 @@ def weights(
     Of graphs, it does where launches were heard for longer than graphs were timed.
     """
     watched = windows.watched_ns
+    if windows.has_ended:  # what came after it stands for nothing, and nothing for it
+        launches = launches.where(launches["start_ns"] < windows.end_ns)
     sorts = timed_as(activities)
     is_graph, is_node, is_other = (sorts[sort] for sort in Timed)
     is_counted = np.zeros(activities.rows, bool)

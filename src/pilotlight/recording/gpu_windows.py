@@ -133,6 +133,15 @@ def taken_along(windows: GpuWindows, activities: Columns, launches: Columns) -> 
     return int((~is_known & (starts > last_known)).sum())
 
 
+def launched_after_end(windows: GpuWindows, activities: Columns, launches: Columns) -> int:
+    """Launches without a record of a process that ended in order: what CUPTI had was asked for
+    before, and the program went on, in an exit handler or on another thread."""
+    if not windows.has_ended:
+        return 0
+    after = np.isin(launches["kind"], _ONE_RECORD) & (launches["start_ns"] >= windows.end_ns)
+    return int((~np.isin(launches["correlation"][after], activities["correlation"])).sum())
+
+
 def _marks(recording: Recording, name: str) -> Columns:
     marks = recording.detail("marks")
     marks = marks.where(marks["kind"] == MarkKind.MARK)

@@ -14,6 +14,7 @@ from pilotlight.recording.gpu_windows import (
     GpuWindows,
     Timed,
     gpu_windows,
+    launched_after_end,
     taken_along,
     yielded_ns,
 )
@@ -33,14 +34,16 @@ _BUSY = (ActivityKind.KERNEL, ActivityKind.MEMCPY, ActivityKind.MEMSET, Activity
 LOST_RECORDS = ("gpu/lost_by_cupti", "gpu/lost_ring_full", "gpu/lost_at_exit")
 # Those of them that are in no gap of a ring.
 _LOST_BEFORE_RINGS = ("gpu/lost_by_cupti", "gpu/lost_at_exit")
-# No counter: whoever is killed cannot count.
+# No counters: whoever is killed cannot count, and who has ended does not count any more.
 TAKEN_ALONG = "gpu/taken_along"
+AFTER_END = "gpu/after_end"
 # Counters of losses, and how to say them.
 LOSSES = {
     "gpu/lost_by_cupti": "records dropped by CUPTI",
     "gpu/lost_ring_full": "records that found no room in the ring",
     "gpu/lost_at_exit": "records left behind when the process ended",
     TAKEN_ALONG: "launches without a record, the process was ended before CUPTI handed it over",
+    AFTER_END: "launches while the process ended already, nothing is known of their work",
     "gpu/cut_buffers": "buffers whose rest CUPTI could not read, how many records is not known",
     "gpu/buffers_left": "buffers that CUPTI kept at the end, what was in them is not known",
     "gpu/exit_unsure": "ends before all was counted: more may be lost than is said here",
@@ -145,6 +148,9 @@ def gpu_work_of(recording: Recording) -> GpuWork:
         if own is not None:
             if process in ended:
                 values[TAKEN_ALONG] = taken_along(own, my_activities, my_launches)
+                # The last records of all may be of them, and are counted then.
+                late = launched_after_end(own, my_activities, my_launches)
+                values[AFTER_END] = max(0.0, late - sum(values.get(n, 0.0) for n in LOST_RECORDS))
             all_known = my_launches if process not in with_gaps else no_launches
             found = weights(own, my_activities, all_known, _kept(values))
             weight.values[mine], weight.is_counted[mine] = found.values, found.is_counted
