@@ -23,6 +23,7 @@ bool BufferPool::open() noexcept {
 void BufferPool::request(bool must_give, uint8_t** data, size_t* bytes) noexcept {
   *data = nullptr;
   *bytes = 0;
+  if (is_closed() && !must_give) return;
   for (uint32_t i = 0; memory_ != nullptr && i < kBuffers; i++) {
     uint32_t expected = kFree;
     if (entries_[i].state.load(std::memory_order_relaxed) != kFree) continue;

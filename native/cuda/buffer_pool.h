@@ -32,6 +32,11 @@ class BufferPool {
   // False: no memory.
   bool open() noexcept;
 
+  // Until it is opened again, none is handed out but those that CUPTI must have.
+  void close() noexcept { is_closed_.store(true, std::memory_order_relaxed); }
+  void reopen() noexcept { is_closed_.store(false, std::memory_order_relaxed); }
+  bool is_closed() const noexcept { return is_closed_.load(std::memory_order_relaxed); }
+
   // On any thread. `*bytes` is 0 and `*data` null if there is none and `must_give` is false;
   // otherwise a small one is allocated.
   void request(bool must_give, uint8_t** data, size_t* bytes) noexcept;
@@ -75,6 +80,7 @@ class BufferPool {
   Entry entries_[kBuffers] = {};
   std::atomic<uint64_t> turns_{0};
   std::atomic<uint64_t> exhausted_{0};
+  std::atomic<bool> is_closed_{false};
   std::atomic<Overflow*> overflows_{nullptr};
   std::atomic<uint32_t> waiting_{0};  // of them
   Overflow* left_ = nullptr;

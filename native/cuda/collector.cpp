@@ -207,6 +207,8 @@ void Collector::release(bool teardown) noexcept {
   api_->mark("gpu/window", 10, kMarkNothing);
   set_sampling(kTierOff);
   set_records(false, false);
+  // Whoever comes next gives CUPTI a clock of its own, and turns it off itself in the end.
+  if (library_.facts().cannot_toggle && !teardown) library_.disable(kConcurrentKernel);
   if (has_graphs_) library_.disable(kGraphTrace);
   // All of them: whoever comes next would get those that are still out.
   library_.flush(kFlushForced);

@@ -104,6 +104,7 @@ class Collector {
   Governor& governor() noexcept { return is_sampling_ ? method_->governor : governor_; }
   void tell(DeviceSampler* sampler, uint32_t domain, uint32_t id,
             const CallbackData& call) noexcept;
+  void notice_pause() noexcept;
   void context_ends(Context context) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
   void missing(const char* reason) noexcept;
@@ -138,6 +139,7 @@ class Collector {
   std::atomic<bool> had_others_{false};  // since we had it last
   std::atomic<bool> finalize_{false};    // asked for: done by the next API call that ends
   std::atomic<bool> forked_{false};
+  std::atomic<bool> noticed_pause_{false};
   std::atomic<bool> finishing_{false};
   std::atomic<bool> flushed_{false};  // at exit: all that CUPTI had was handed over
   bool has_threads_ = false;

@@ -44,6 +44,11 @@ void Collector::tell(DeviceSampler* sampler, uint32_t domain, uint32_t id,
   if (sampler->launches(call.context, is_graph ? nullptr : name)) sem_post(&wake_);
 }
 
+// Once each time: what is on costs the job meanwhile.
+void Collector::notice_pause() noexcept {
+  if (!noticed_pause_.exchange(true, std::memory_order_relaxed)) sem_post(&wake_);
+}
+
 void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* data) noexcept {
   auto* self = static_cast<Collector*>(user);
   if (self->forked_.load(std::memory_order_relaxed) || data == nullptr) return;
@@ -51,6 +56,8 @@ void Collector::callback(void* user, uint32_t domain, uint32_t id, const void* d
     return self->resource(id, *static_cast<const ResourceData*>(data));
   const auto& call = *static_cast<const CallbackData*>(data);
   self->launches_.callback(domain, id, call);
+  bool is_collecting = self->api_->collecting->load(std::memory_order_relaxed);
+  if (__builtin_expect(!is_collecting, 0)) self->notice_pause();
   DeviceSampler* sampler = self->notes_contexts_.load(std::memory_order_relaxed);
   if (__builtin_expect(sampler != nullptr, 0)) self->tell(sampler, domain, id, call);
   if (__builtin_expect(!self->finalize_.load(std::memory_order_relaxed), 1)) return;

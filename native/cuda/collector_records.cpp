@@ -44,7 +44,18 @@ int64_t Collector::switch_ns() const noexcept {
 
 void Collector::switch_records(bool on) noexcept {
   char text[128];
+  if (on && pool_.is_closed()) {
+    // What came meanwhile, nobody wanted.
+    size_t unwanted = 0;
+    library_.dropped(nullptr, 0, &unwanted);
+    pool_.reopen();
+  } else if (!on && library_.facts().cannot_toggle) {
+    pool_.close();
+    // Those that CUPTI has, too: it would go on to fill them.
+    library_.flush(kFlushForced);
+  }
   for (Kind kind : kRecords) {
+    if (!on && kind == kConcurrentKernel && library_.facts().cannot_toggle) continue;
     Result result = on ? library_.enable(kind) : library_.disable(kind);
     if (on && result != kSuccess && kind == kConcurrentKernel) {
       snprintf(text, sizeof(text), "no kernel records: cuptiActivityEnable failed with %d", result);

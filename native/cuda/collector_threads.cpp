@@ -12,6 +12,8 @@ namespace {
 
 // How long the decoder waits for the agent to make room before it believes that nobody reads.
 constexpr int64_t kPatienceNs = 2 * kSecondNs;
+// How soon after a pause collection goes on.
+constexpr int64_t kPausedNs = kSecondNs / 50;
 
 }  // namespace
 
@@ -61,6 +63,8 @@ void Collector::loop() noexcept {
     if (now >= next_try_ns_) try_clock(now);
     int64_t wake = std::min(next_second_ns_, next_try_ns_);
     if (window_ != WindowKind::kNone) wake = std::min(wake, window_end_ns_);
+    // Nobody tells of the end of a pause.
+    if (noticed_pause_.load(std::memory_order_relaxed)) wake = std::min(wake, now + kPausedNs);
     wait_for(&wake_, std::max<int64_t>(wake - now, 0));
   }
 }

@@ -18,6 +18,7 @@ void Collector::turn(int64_t now_ns) noexcept {
   pthread_mutex_lock(&lock_);
   uint32_t tier = wanted_tier();
   bool paused = !api_->collecting->load(std::memory_order_relaxed);
+  noticed_pause_.store(paused, std::memory_order_relaxed);
   bool tier_changed = tier != tier_;
   tier_ = tier;
   if (holds_.load(std::memory_order_relaxed) && library_.has_unread_fields()) {
@@ -45,6 +46,11 @@ void Collector::turn(int64_t now_ns) noexcept {
       window_ = WindowKind::kNone;
       set_sampling(kTierOff);
       set_records(false, false);
+      if (library_.facts().cannot_toggle) {
+        missing(
+            "without kernels' instrumentation in a pause: libcupti 13.0 may hang when it is "
+            "turned off, 13.0 update 1 does not");
+      }
       if (launches_on_) launches_.enable(&library_, false);
       launches_on_ = false;
       api_->mark("gpu/window", 10, kMarkNothing);
@@ -99,7 +105,12 @@ void Collector::begin_window(WindowKind window, int64_t now_ns) noexcept {
   }
   // Where switching off may hang, records stay as they were first.
   bool changes = on != records_on_ || nodes != nodes_on_;
-  if (changes && (toggles || on)) set_records(on, nodes && toggles);
+  if (changes && (toggles || (on && !records_on_))) set_records(on, nodes);
+  if (nodes && !nodes_on_ && !toggles) {
+    missing(
+        "no nodes of graphs: libcupti 13.0 may hang when they are turned on; 13.0 update 1 does "
+        "not");
+  }
   if (changes || launches != launched || window_ == WindowKind::kNone) mark_window();
   if (samples && method_->sampler->refused() == kHardwareBusy) {
     method_->sampler->refuse(kSuccess);

@@ -41,7 +41,7 @@ def _paths(done: GpuJob, name: str) -> set[str]:
     return {frame.function for node in nodes.tolist() for frame in recording.calls.path(node)}
 
 
-@pytest.mark.parametrize("version", [18, 28, 130401])
+@pytest.mark.parametrize("version", [18, 28, 130000, 130401])
 def test_kernels_of_a_graph_lead_to_the_code_that_captured_them(
     gpu_job: RunGpuJob, version: int
 ) -> None:
@@ -53,6 +53,19 @@ def test_kernels_of_a_graph_lead_to_the_code_that_captured_them(
     activities = done.recording.detail("activities")
     rows = np.array(done.names("activities")) == "mlp"
     assert len(np.unique(activities["detail"][rows])) == 2  # its two nodes
+
+
+def test_where_nodes_cannot_be_turned_on_any_more_that_is_said(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        _GRAPH.format(launches=150, pause_s=0.01),
+        cupti=130000,
+        PILOTLIGHT_GPU="auto",
+        PILOTLIGHT_GPU_PERIOD="0.05",
+    )
+    assert done.code == 0, done.err
+    assert not done.rows("activities")["attention"]
+    (process,) = gpu_work_of(done.recording).processes
+    assert [why for why in process.missing if why.startswith("no nodes of graphs: libcupti 13.0")]
 
 
 def test_a_graph_is_timed_as_a_whole_whatever_the_windows(

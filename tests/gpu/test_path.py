@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.gpu.conftest import SIM, RunGpuJob
+from tests.gpu.conftest import NEWEST_V1, SIM, RunGpuJob
+
+from pilotlight.report.gpu_work import gpu_work_of
 
 _LOOP = """
 import ctypes, os
@@ -163,6 +165,47 @@ def test_a_schedule_is_played_by_many_ranks(gpu_job: RunGpuJob) -> None:
     assert found["flash_fwd_kernel"] == 2 * 5 * 12
     assert found["ncclDevKernel_AllReduce_Sum_bf16_RING_LL"] == 2 * 5 * 4
     assert {process.rank for process in done.recording.processes} >= {0, 1}
+
+
+_PAUSES = """
+import os, time
+from pilotlight import _probe
+from pilotlight.client import Client
+gpu, client, job = Gpu(), Client(), os.environ["PILOTLIGHT_JOB"]
+def control(action):
+    client.ask("control", job=job, action=action)
+    while _probe.status()["collecting"] is not (action == "resume"): time.sleep(0.001)
+def cost_soon_after(action):
+    control(action)
+    work()
+    time.sleep(0.3)
+    before = gpu.stats()["profiler_ns"]
+    work()
+    return gpu.stats()["profiler_ns"] - before
+def work():
+    for _ in range(20): gpu.kernel("gemm", 1000)
+print([(cost_soon_after("pause") == 0, cost_soon_after("resume") > 0) for _ in range(5)])
+"""
+
+
+@pytest.mark.parametrize("cupti", [NEWEST_V1, 130000, 130401])
+def test_a_pause_is_followed_at_once_and_its_end_too(gpu_job: RunGpuJob, cupti: int) -> None:
+    """As `pilotlight overhead` makes them, of a second each."""
+    done = gpu_job(_PAUSES, cupti=cupti, PILOTLIGHT_GPU="launches")
+    assert done.out.strip() == str([(True, True)] * 5), done.err
+
+
+def test_13_0_in_a_pause_is_given_no_buffer_and_not_asked_to_disable_kernels(
+    gpu_job: RunGpuJob,
+) -> None:
+    """The simulated one ends the process where the real one deadlocks."""
+    done = gpu_job(_PAUSES, cupti=130000)
+    assert done.code == 0, done.err
+    # All of the second half after a pause has ended, none of the second half in it.
+    assert 5 * 20 <= done.rows("activities")["gemm"] <= 5 * 60
+    (process,) = gpu_work_of(done.recording).processes
+    assert process.losses == {}
+    assert [why for why in process.missing if why.startswith("without kernels' instrumentation")]
 
 
 def test_a_wait_that_ends_in_a_pause_hides_no_launch_after_it(gpu_job: RunGpuJob) -> None:
