@@ -21,8 +21,9 @@ constexpr int64_t kDecodeWaitNs = kSecondNs / 5;
 constexpr char kDoesNotFit[] =
     " (this libcupti does not work with this driver; `pilotlight doctor` says which one does)";
 
-constexpr uint32_t kResourceEvents[] = {kModuleLoaded, kModuleUnloadStarting, kGraphNodeCreated,
-                                        kGraphNodeCloned, kContextDestroyStarting};
+constexpr uint32_t kResourceEvents[] = {kModuleLoaded,     kModuleUnloadStarting,
+                                        kGraphNodeCreated, kGraphNodeCloned,
+                                        kContextCreated,   kContextDestroyStarting};
 
 }  // namespace
 

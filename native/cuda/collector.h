@@ -105,6 +105,7 @@ class Collector {
   void tell(DeviceSampler* sampler, uint32_t domain, uint32_t id,
             const CallbackData& call) noexcept;
   void notice_pause() noexcept;
+  void context_begins(Context context) noexcept;
   void context_ends(Context context) noexcept;
   void resource(uint32_t id, const ResourceData& data) noexcept;
   void missing(const char* reason) noexcept;

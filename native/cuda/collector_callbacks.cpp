@@ -5,6 +5,12 @@
 
 namespace pilotlight::cupti {
 
+// Records of waits say their context only.
+void Collector::context_begins(Context context) noexcept {
+  uint32_t number = 0, device = 0;
+  if (library_.place_of(context, &number, &device) == kSuccess) decoder_.note(number, device);
+}
+
 void Collector::context_ends(Context context) noexcept {
   DeviceSampler* sampler = notes_contexts_.load(std::memory_order_acquire);
   if (sampler == nullptr) return;
@@ -15,6 +21,7 @@ void Collector::context_ends(Context context) noexcept {
 }
 
 void Collector::resource(uint32_t id, const ResourceData& data) noexcept {
+  if (id == kContextCreated) return context_begins(data.context);
   if (id == kContextDestroyStarting) return context_ends(data.context);
   if (id == kModuleLoaded || id == kModuleUnloadStarting) return names_.new_epoch();
   if (data.descriptor == nullptr) return;

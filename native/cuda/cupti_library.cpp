@@ -118,6 +118,8 @@ const char* Library::resolve() noexcept {
   if (!v1) return "libcupti lacks functions that every version since 11 has";
   find("cuptiActivitySetAttribute", &set_attribute_);
   find("cuptiGetGraphNodeId", &graph_node_id_);
+  find("cuptiGetContextId", &context_id_);
+  find("cuptiGetDeviceId", &device_id_);
   find("cuptiFinalize", &finalize_);
   find("cuptiActivityEnableHWTrace", &hardware_trace_);
   find("cuptiActivityEnableDriverApi", &enable_driver_api_);
@@ -243,6 +245,12 @@ Result Library::timestamp(uint64_t* ns) noexcept {
 
 Result Library::graph_node_id(void* node, uint64_t* id) noexcept {
   return graph_node_id_ != nullptr ? graph_node_id_(node, id) : kUnknown;
+}
+
+Result Library::place_of(Context context, uint32_t* id, uint32_t* device) noexcept {
+  if (context_id_ == nullptr || device_id_ == nullptr) return kUnknown;
+  Result result = context_id_(context, id);
+  return result == kSuccess ? device_id_(context, device) : result;
 }
 
 Result Library::finalize() noexcept { return finalize_ != nullptr ? finalize_() : kUnknown; }

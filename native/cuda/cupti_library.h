@@ -89,6 +89,8 @@ class Library {
   Result dropped(Context context, uint32_t stream, size_t* count) noexcept;
   Result timestamp(uint64_t* ns) noexcept;
   Result graph_node_id(void* node, uint64_t* id) noexcept;
+  // What a context is called in records, and its device.
+  Result place_of(Context context, uint32_t* id, uint32_t* device) noexcept;
   Result finalize() noexcept;
 
  private:
@@ -133,6 +135,8 @@ class Library {
   Result (*dropped_)(Context, uint32_t, size_t*) = nullptr;
   Result (*dropped2_)(Subscriber, Context, uint32_t, size_t*) = nullptr;
   Result (*graph_node_id_)(void*, uint64_t*) = nullptr;
+  Result (*context_id_)(Context, uint32_t*) = nullptr;
+  Result (*device_id_)(Context, uint32_t*) = nullptr;
   Result (*finalize_)() = nullptr;
   Result (*hardware_trace_)(uint8_t) = nullptr;
   Result (*enable_driver_api_)(uint32_t, uint8_t) = nullptr;

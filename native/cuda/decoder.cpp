@@ -9,8 +9,8 @@ namespace pilotlight::cupti {
 namespace {
 
 // As PyTorch's profiler writes them, so that rules for its traces hold for recordings too.
-const char* const kCopies[] = {"HtoH", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-                               "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+const char* const kCopies[] = {"<unknown>", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                               "AtoD",      "DtoA", "DtoD", "HtoH", "PtoP"};
 const char* const kMemories[] = {"Unknown", "Pageable", "Pinned", "Device",
                                  "Array",   "Managed",  "Device", "Managed"};
 const char* const kSynchronizations[] = {"Synchronize", "Event Sync", "Stream Wait Event",
@@ -22,6 +22,7 @@ constexpr uint64_t kWholeDevice = ~0ull;
 constexpr uint64_t kMemoryTrack = ~0ull - 1;
 constexpr uint64_t kOverheadTrack = ~0ull - 2;
 constexpr uint64_t kExternalTrack = ~0ull - 3;
+constexpr uint64_t kOtherTrack = ~0ull - 4;
 
 struct OverheadName {
   const char* text;
@@ -61,7 +62,7 @@ bool Decoder::open(const ProviderApi* api) noexcept {
   if (run != run_) {
     memset(tracks_, 0, sizeof(tracks_));
     memset(copy_names_, 0, sizeof(copy_names_));
-    spare_ = {};
+    memset(spares_, 0, sizeof(spares_));
     run_ = run;
   }
   return names_->open(api);
@@ -92,8 +93,16 @@ Decoder::TrackEntry* Decoder::track(uint32_t device, TrackKind kind, uint64_t st
     tracks_[slot] = {key, id, 0, 0};
     return &tracks_[slot];
   }
-  if (spare_.id == 0) spare_.id = api_->track(name("GPU, other streams"), TrackKind::kEngine, 0, 0);
-  return &spare_;
+  TrackEntry& spare = spares_[device % kSpares];
+  if (spare.id == 0) {
+    char text[64];
+    snprintf(text, sizeof(text), "GPU %u, other streams", device);
+    spare.id =
+        api_->track(name(text), TrackKind::kEngine, static_cast<uint16_t>(device), kOtherTrack);
+  }
+  // What is of several streams has no order.
+  spare.last_start = 0;
+  return &spare;
 }
 
 bool Decoder::wait_for_room() noexcept {
@@ -160,7 +169,7 @@ void Decoder::write(ActivityKind kind, uint32_t name, TrackEntry* track, const T
 }
 
 void Decoder::kernel(const KernelRecord& record) noexcept {
-  device_of_[record.context % kContexts] = static_cast<uint16_t>(record.device);
+  note(record.context, record.device);
   write(ActivityKind::kKernel, names_->id(record.name),
         track(record.device, TrackKind::kStream, record.stream), {record.start, record.end},
         record.correlation, 0, record.graph_node, record.graph);
@@ -172,7 +181,7 @@ void Decoder::copy(uint8_t kind, uint8_t from, uint8_t to, const Times& times, u
   uint32_t* known = &copy_names_[kind & 15][from & 7][to & 7];
   if (*known == 0) {
     char text[64];
-    const char* way = kind < sizeof(kCopies) / sizeof(kCopies[0]) ? kCopies[kind] : "?";
+    const char* way = kind < sizeof(kCopies) / sizeof(kCopies[0]) ? kCopies[kind] : kCopies[0];
     snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", way, kMemories[from & 7],
              kMemories[to & 7]);
     *known = name(text);
@@ -182,7 +191,7 @@ void Decoder::copy(uint8_t kind, uint8_t from, uint8_t to, const Times& times, u
 }
 
 void Decoder::synchronization(const SynchronizationRecord& record) noexcept {
-  uint32_t device = device_of_[record.context % kContexts];
+  uint32_t device = device_of_[record.context % kContexts].load(std::memory_order_relaxed);
   // Of a whole context there is no stream.
   bool whole = record.stream == 0xffffffff || record.type == 4;
   TrackEntry* place = whole ? track(device, TrackKind::kEngine, kWholeDevice)

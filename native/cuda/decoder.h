@@ -58,6 +58,10 @@ class Decoder {
       : library_(library), clock_(clock), names_(names), launches_(launches), nodes_(nodes) {}
 
   bool open(const ProviderApi* api) noexcept;
+  // On any thread: a context, by the number that records have of it, and its device.
+  void note(uint32_t context, uint32_t device) noexcept {
+    device_of_[context % kContexts].store(static_cast<uint16_t>(device), std::memory_order_relaxed);
+  }
 
   // Where the ring is full it waits until the agent makes room, each time at most `patience_ns`.
   // False: it was stopped in the middle.
@@ -82,6 +86,7 @@ class Decoder {
 
  private:
   static constexpr uint32_t kTracks = 1 << 10;
+  static constexpr uint32_t kSpares = 64;
   static constexpr uint32_t kContexts = 256;
   struct TrackEntry {
     uint64_t key;  // device + 1, kind and stream; 0: free
@@ -131,8 +136,8 @@ class Decoder {
   uint32_t run_ = 0;
   DecodeCounts counts_;
   TrackEntry tracks_[kTracks] = {};
-  TrackEntry spare_ = {};  // for the streams for which the table has no room
-  uint16_t device_of_[kContexts] = {};
+  TrackEntry spares_[kSpares] = {};  // by device: for streams for which the table has no room
+  std::atomic<uint16_t> device_of_[kContexts] = {};
   uint32_t copy_names_[16][8][8] = {};
 };
 

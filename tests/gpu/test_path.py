@@ -108,6 +108,35 @@ def test_a_program_without_python_is_recorded_too(gpu_job: RunGpuJob, simulator:
     assert done.rows("launches")["cuLaunchKernel"] == launched
 
 
+@pytest.mark.parametrize("cupti", [18, NEWEST_V1, 130401])
+def test_a_wait_before_the_first_kernel_is_put_to_its_own_gpu(
+    gpu_job: RunGpuJob, cupti: int
+) -> None:
+    done = gpu_job(
+        "gpu = Gpu(1)\ngpu.copy('h2d', 1 << 20); gpu.sync()\ngpu.kernel('gemm', 1000)\n",
+        cupti=cupti,
+        PILOTLIGHT_SIM_DEVICES="2",
+    )
+    assert done.rows("activities")["Stream Sync"] == 1, done.err
+    assert gpu_work_of(done.recording).processes[0].devices == (1,)
+
+
+def test_streams_for_which_there_is_no_room_share_a_track_of_their_gpu(gpu_job: RunGpuJob) -> None:
+    done = gpu_job(
+        "import ctypes\ngpu = Gpu(1)\nfor _ in range(1200):\n"
+        "    stream = ctypes.c_void_p()\n"
+        "    gpu._call('cuStreamCreate', ctypes.byref(stream), 0)\n"
+        "    gpu._streams[1] = stream\n"
+        "    gpu.kernel('gemm', 1000, 1)\n"
+        "    gpu._call('cuStreamDestroy_v2', stream)\n",
+        PILOTLIGHT_SIM_DEVICES="2",
+    )
+    assert done.rows("activities")["gemm"] == 1200, done.err
+    tracks = done.recording.detail("tracks")
+    assert set(tracks["device"].tolist()) == {1}
+    assert done.names("tracks").count("GPU 1, other streams") == 1
+
+
 def test_a_process_that_does_not_touch_cuda_makes_no_call_of_cupti(gpu_job: RunGpuJob) -> None:
     done = gpu_job("print(any('cupti' in line for line in open('/proc/self/maps')))")
     assert done.out.strip() == "False"

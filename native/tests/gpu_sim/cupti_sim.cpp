@@ -364,6 +364,11 @@ abi::Result cuptiGetGraphNodeId(void* node, uint64_t* id) {
   return abi::kSuccess;
 }
 
+abi::Result cuptiGetContextId(void* context, uint32_t* id) {
+  uint32_t device = 0;
+  return gpu_sim_context(context, id, &device) ? abi::kSuccess : abi::kInvalidParameter;
+}
+
 abi::Result cuptiFinalize() {
   check_process();
   if (inside() == kBufferCallback || inside() == kResource) {
