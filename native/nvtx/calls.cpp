@@ -13,6 +13,7 @@ const ProviderApi* probe = nullptr;
 uint32_t first_run = 0;  // of the process that began to use it, not of its forked children
 Function core_behind[kCoreCalls];
 Function core2_behind[kCore2Calls];
+Function sync_behind[kSyncCalls];
 
 template <typename F>
 F* behind(CoreCall call) noexcept {
@@ -23,13 +24,19 @@ F* behind(Core2Call call) noexcept {
   return reinterpret_cast<F*>(core2_behind[call]);
 }
 
+template <typename F>
+F* behind(SyncCall call) noexcept {
+  return reinterpret_cast<F*>(sync_behind[call]);
+}
+
 DomainHandle* chained(Handle* domain) noexcept {
   return domain != nullptr ? static_cast<DomainHandle*>(domain->chained) : nullptr;
 }
 
 // The attributes as the tool behind us knows them.
-Attributes chained(const Attributes& attributes) noexcept {
-  Attributes copy = attributes;
+template <typename Given>
+Given chained(const Given& attributes) noexcept {
+  Given copy = attributes;
   if (copy.message_type == kRegistered && copy.message.registered != nullptr) {
     void* string = as_handle(copy.message.registered)->chained;
     copy.message.registered = static_cast<StringHandle*>(string);
@@ -38,8 +45,9 @@ Attributes chained(const Attributes& attributes) noexcept {
 }
 
 // Programs may have been compiled with an older, shorter struct.
-bool is_whole(const Attributes* attributes) noexcept {
-  return attributes != nullptr && attributes->size >= sizeof(Attributes);
+template <typename Given>
+bool is_whole(const Given* attributes) noexcept {
+  return attributes != nullptr && attributes->size >= sizeof(Given);
 }
 
 template <typename Char>
@@ -321,6 +329,21 @@ StringHandle* on_register_w(DomainHandle* domain, const wchar_t* text) {
 DomainHandle* on_create_a(const char* name) { return create_domain(name, kDomainCreateA); }
 DomainHandle* on_create_w(const wchar_t* name) { return create_domain(name, kDomainCreateW); }
 
+// What these name is not recorded; a tool behind us gets it with its own handles.
+template <typename Given, typename Call>
+void* create_named(DomainHandle* domain, const Given* attributes, Call call) noexcept {
+  auto* next = behind<void*(DomainHandle*, const Given*)>(call);
+  if (next == nullptr) return nullptr;
+  Given copy = is_whole(attributes) ? chained(*attributes) : Given{};
+  return next(chained(as_handle(domain)), is_whole(attributes) ? &copy : attributes);
+}
+void* on_resource(DomainHandle* domain, const ResourceAttributes* attributes) {
+  return create_named(domain, attributes, kDomainResourceCreate);
+}
+void* on_sync(DomainHandle* domain, const SyncAttributes* attributes) {
+  return create_named(domain, attributes, kDomainSyncUserCreate);
+}
+
 // Ours stays: another part of the program may have a domain of the same name.
 void on_destroy(DomainHandle* domain) {
   if (auto* next = behind<void(DomainHandle*)>(kDomainDestroy)) next(chained(as_handle(domain)));
@@ -354,6 +377,7 @@ const Hook kCore2Hooks[] = {
     {kDomainRangeEnd, plain(on_domain_end)},
     {kDomainRangePushEx, plain(on_domain_push)},
     {kDomainRangePop, plain(on_domain_pop)},
+    {kDomainResourceCreate, plain(on_resource)},
     {kDomainNameCategoryA, plain(on_domain_category_a)},
     {kDomainNameCategoryW, plain(on_domain_category_w)},
     {kDomainRegisterStringA, plain(on_register_a)},
@@ -362,6 +386,7 @@ const Hook kCore2Hooks[] = {
     {kDomainCreateW, plain(on_create_w)},
     {kDomainDestroy, plain(on_destroy)},
 };
+const Hook kSyncHooks[] = {{kDomainSyncUserCreate, plain(on_sync)}};
 
 }  // namespace
 
@@ -376,6 +401,7 @@ Hooks core_calls() noexcept { return {kCoreHooks, sizeof(kCoreHooks) / sizeof(Ho
 Hooks core2_calls() noexcept {
   return {kCore2Hooks, sizeof(kCore2Hooks) / sizeof(Hook), core2_behind};
 }
+Hooks sync_calls() noexcept { return {kSyncHooks, sizeof(kSyncHooks) / sizeof(Hook), sync_behind}; }
 
 void tell_all_losses() noexcept {
   if (RingWriter* ring = probe->ring(); ring != nullptr) ring->use_reserve();

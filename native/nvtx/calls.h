@@ -24,6 +24,7 @@ struct Hooks {
 void use(const ProviderApi* api) noexcept;
 Hooks core_calls() noexcept;   // of the default domain
 Hooks core2_calls() noexcept;  // of any domain
+Hooks sync_calls() noexcept;   // of locks
 
 // The last of them, when the program ends.
 void tell_all_losses() noexcept;

@@ -17,6 +17,7 @@ struct Table {
 };
 
 static_assert(static_cast<uint32_t>(kCoreCalls) == static_cast<uint32_t>(kCore2Calls));
+static_assert(static_cast<uint32_t>(kSyncCalls) <= static_cast<uint32_t>(kCore2Calls));
 
 bool open(const CallbackTable& callbacks, Module module, Table* table) noexcept {
   *table = {};
@@ -56,10 +57,11 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
   if (get_export_table == nullptr) return 0;
   auto* callbacks = static_cast<const CallbackTable*>(get_export_table(kCallbackTableId));
   bool is_known = callbacks != nullptr && callbacks->struct_size >= sizeof(CallbackTable);
-  Table core = {}, core2 = {};
+  Table core = {}, core2 = {}, sync = {};
   if (is_known) {
     open(*callbacks, kCore, &core);
     open(*callbacks, kCore2, &core2);
+    open(*callbacks, kSync, &sync);
   }
   int answer = behind_us != nullptr ? behind_us(get_export_table) : 0;
   const pilotlight::ProviderApi* api = pilotlight::attach();
@@ -70,5 +72,6 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
   (void)registered;
   install(core, core_calls());
   install(core2, core2_calls());
+  install(sync, sync_calls());
   return 1;
 }

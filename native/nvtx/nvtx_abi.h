@@ -48,7 +48,32 @@ struct Attributes {
 };
 static_assert(sizeof(Attributes) == 48);
 
-enum Module : int { kCore = 1, kCore2 = 5 };
+// Of these only the message is looked at.
+struct ResourceAttributes {
+  uint16_t version;
+  uint16_t size;
+  int32_t identifier_type;
+  uint64_t identifier;
+  int32_t message_type;
+  union {
+    const char* ascii;
+    StringHandle* registered;
+  } message;
+};
+static_assert(sizeof(ResourceAttributes) == 32);
+
+struct SyncAttributes {
+  uint16_t version;
+  uint16_t size;
+  int32_t message_type;
+  union {
+    const char* ascii;
+    StringHandle* registered;
+  } message;
+};
+static_assert(sizeof(SyncAttributes) == 16);
+
+enum Module : int { kCore = 1, kCore2 = 5, kSync = 6 };
 
 enum CoreCall : uint32_t {
   kMarkEx = 1,
@@ -75,6 +100,7 @@ enum Core2Call : uint32_t {
   kDomainRangeEnd = 3,
   kDomainRangePushEx = 4,
   kDomainRangePop = 5,
+  kDomainResourceCreate = 6,
   kDomainNameCategoryA = 8,
   kDomainNameCategoryW = 9,
   kDomainRegisterStringA = 10,
@@ -83,6 +109,11 @@ enum Core2Call : uint32_t {
   kDomainCreateW = 13,
   kDomainDestroy = 14,
   kCore2Calls = 16,
+};
+
+enum SyncCall : uint32_t {
+  kDomainSyncUserCreate = 1,
+  kSyncCalls = 7,
 };
 
 using Function = void (*)();

@@ -120,6 +120,8 @@ def test_a_tool_that_was_there_first_gets_its_own_handles(world: Path, program: 
         "tool start started",
         "tool end 123456",
         "tool end 0",
+        "tool resource",
+        "tool lock",
     ]
     assert "one/load [io]" in {row["name"] for row in rows(recording, "spans")}
 

@@ -1,5 +1,6 @@
 // Fails to compile where our idea of NVTX differs from NVIDIA's headers.
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtSync.h>
 
 #include <cstddef>
 
@@ -15,6 +16,16 @@ static_assert(offsetof(ours::Attributes, payload) == offsetof(nvtxEventAttribute
 static_assert(offsetof(ours::Attributes, message_type) ==
               offsetof(nvtxEventAttributes_t, messageType));
 static_assert(offsetof(ours::Attributes, message) == offsetof(nvtxEventAttributes_t, message));
+static_assert(sizeof(ours::ResourceAttributes) == sizeof(nvtxResourceAttributes_t));
+static_assert(offsetof(ours::ResourceAttributes, message_type) ==
+              offsetof(nvtxResourceAttributes_t, messageType));
+static_assert(offsetof(ours::ResourceAttributes, message) ==
+              offsetof(nvtxResourceAttributes_t, message));
+static_assert(sizeof(ours::SyncAttributes) == sizeof(nvtxSyncUserAttributes_t));
+static_assert(offsetof(ours::SyncAttributes, message_type) ==
+              offsetof(nvtxSyncUserAttributes_t, messageType));
+static_assert(offsetof(ours::SyncAttributes, message) ==
+              offsetof(nvtxSyncUserAttributes_t, message));
 static_assert(sizeof(ours::CallbackTable) == sizeof(NvtxExportTableCallbacks));
 static_assert(int{ours::kCallbackTableId} == NVTX_ETID_CALLBACKS);
 
@@ -49,5 +60,9 @@ SAME(ours::kDomainRegisterStringA, NVTX_CBID_CORE2_DomainRegisterStringA);
 SAME(ours::kDomainRegisterStringW, NVTX_CBID_CORE2_DomainRegisterStringW);
 SAME(ours::kDomainCreateA, NVTX_CBID_CORE2_DomainCreateA);
 SAME(ours::kDomainDestroy, NVTX_CBID_CORE2_DomainDestroy);
+SAME(ours::kDomainResourceCreate, NVTX_CBID_CORE2_DomainResourceCreate);
+SAME(ours::kSync, NVTX_CB_MODULE_SYNC);
+SAME(ours::kSyncCalls, NVTX_CBID_SYNC_SIZE);
+SAME(ours::kDomainSyncUserCreate, NVTX_CBID_SYNC_DomainSyncUserCreate);
 
 int main() {}

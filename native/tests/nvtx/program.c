@@ -1,5 +1,6 @@
 // A program with NVIDIA's own NVTX headers: every kind of call, with names that a test looks for.
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtSync.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,18 @@ static void every_call(void) {
   nvtxMarkA("plain mark");
   nvtxNameOsThreadA(getpid(), "the main one");
   nvtxNameCategoryA(3, "three");
+  nvtxResourceAttributes_t resource = {0};
+  resource.version = NVTX_VERSION;
+  resource.size = NVTX_RESOURCE_ATTRIB_STRUCT_SIZE;
+  resource.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  resource.message.registered = load;
+  nvtxDomainResourceDestroy(nvtxDomainResourceCreate(one, &resource));
+  nvtxSyncUserAttributes_t lock = {0};
+  lock.version = NVTX_VERSION;
+  lock.size = NVTX_SYNCUSER_ATTRIB_STRUCT_SIZE;
+  lock.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  lock.message.registered = load;
+  nvtxDomainSyncUserReleasing(nvtxDomainSyncUserCreate(one, &lock));
   nvtxDomainDestroy(two);
 
   // Nothing sensible.

@@ -1,6 +1,7 @@
 // Another tool for NVTX, of the kind that may have been there first: prints the calls that it gets
 // and ends the process if it gets a handle that it did not give out.
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtSync.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,23 @@ static nvtxRangeId_t start(const char* message) {
 
 static void end(nvtxRangeId_t id) { printf("tool end %llu\n", (unsigned long long)id); }
 
+static nvtxResourceHandle_t resource(nvtxDomainHandle_t domain,
+                                     nvtxResourceAttributes_t* attributes) {
+  check(domain, &domain_of_mine, "domain");
+  check(attributes->message.registered, &string_of_mine, "string");
+  printf("tool resource\n");
+  return (nvtxResourceHandle_t)&domain_of_mine;
+}
+
+static nvtxSyncUser_t lock(nvtxDomainHandle_t domain, const nvtxSyncUserAttributes_t* attributes) {
+  check(domain, &domain_of_mine, "domain");
+  check(attributes->message.registered, &string_of_mine, "string");
+  printf("tool lock\n");
+  return (nvtxSyncUser_t)&string_of_mine;
+}
+
+static void release(nvtxSyncUser_t handle) { check(handle, &string_of_mine, "lock"); }
+
 int InitializeInjectionNvtx2(const void* (*get_export_table)(uint32_t)) {
   const Callbacks* callbacks = get_export_table(1);
   Function** table;
@@ -57,8 +75,12 @@ int InitializeInjectionNvtx2(const void* (*get_export_table)(uint32_t)) {
   *table[12] = (Function)create;
   *table[10] = (Function)register_string;
   *table[4] = (Function)push;
+  *table[6] = (Function)resource;
   callbacks->module_functions(1, &table, &size);
   *table[5] = (Function)start;
   *table[7] = (Function)end;
+  callbacks->module_functions(6, &table, &size);
+  *table[1] = (Function)lock;
+  *table[6] = (Function)release;
   return 1;
 }
