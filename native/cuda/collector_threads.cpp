@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kPatienceNs = 2 * kSecondNs;
 // How soon after a pause collection goes on.
 constexpr int64_t kPausedNs = kSecondNs / 50;
+// Of what is not used there is nothing. To make a kernel's name readable takes up to a third of it.
+constexpr size_t kStackBytes = 1 << 20;
 
 }  // namespace
 
@@ -25,7 +27,7 @@ bool Collector::start_thread(void* (*body)(void*) noexcept) noexcept {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 256 * 1024);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
   pthread_t thread;
   int error = pthread_create(&thread, &attributes, body, this);
   pthread_attr_destroy(&attributes);

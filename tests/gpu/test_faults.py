@@ -407,6 +407,19 @@ def test_names_of_4_kb_are_cut_and_a_great_many_share_one(gpu_job: RunGpuJob) ->
     assert found["(other kernels)"] <= (done.last("gpu/names_shared") or 0) <= 20_001 - 16_384
 
 
+def test_names_of_types_in_types_end_no_job(gpu_job: RunGpuJob) -> None:
+    """The C++ library makes them readable by functions that call themselves."""
+    done = gpu_job(
+        "gpu = Gpu()\nfor depth in range(50, 2000, 50):\n"
+        "    gpu.kernel('_Z1fI' + 'P' * depth + 'iEvv', 1000)\n"
+        "    gpu.kernel('_Z1fIX' + 'ng' * depth + 'Li1EEEvv', 1000)\n"
+        "    gpu.kernel('_Z1fI' + 'J' * depth + 'i' + 'E' * depth + 'Evv', 1000)\n"
+        "gpu.sync()\nprint('done')\n"
+    )
+    assert done.out.strip() == "done", done.err
+    assert done.rows("activities")[f"void f<int{'*' * 1000}>()"] == 1
+
+
 def test_a_million_distinct_names_are_bounded_and_counted(gpu_job: RunGpuJob) -> None:
     done = gpu_job(
         "gpu = Gpu()\n"
