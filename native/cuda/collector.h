@@ -175,6 +175,7 @@ class Collector {
   WindowWatch watch_;
   uint32_t tier_ = ~0u;
   int64_t window_end_ns_ = 0;
+  int64_t paused_since_ns_ = 0;
   int64_t next_second_ns_ = 0;
   int64_t next_try_ns_ = 0;
   int64_t try_ns_ = 2000000;

@@ -12,8 +12,8 @@ namespace {
 
 // How long the decoder waits for the agent to make room before it believes that nobody reads.
 constexpr int64_t kPatienceNs = 2 * kSecondNs;
-// How soon after a pause collection goes on.
-constexpr int64_t kPausedNs = kSecondNs / 50;
+// How soon after a pause collection goes on: at once, or within that share of its length.
+constexpr int64_t kPausedNs = kSecondNs / 50, kPausedShare = 16;
 // Of what is not used there is nothing. To make a kernel's name readable takes up to a third of it.
 constexpr size_t kStackBytes = 1 << 20;
 
@@ -65,8 +65,10 @@ void Collector::loop() noexcept {
     if (now >= next_try_ns_) try_clock(now);
     int64_t wake = std::min(next_second_ns_, next_try_ns_);
     if (window_ != WindowKind::kNone) wake = std::min(wake, window_end_ns_);
-    // Nobody tells of the end of a pause.
-    if (noticed_pause_.load(std::memory_order_relaxed)) wake = std::min(wake, now + kPausedNs);
+    // Nobody tells of the end of a pause; one that was long already may be for good.
+    if (noticed_pause_.load(std::memory_order_relaxed)) {
+      wake = std::min(wake, now + std::max(kPausedNs, (now - paused_since_ns_) / kPausedShare));
+    }
     wait_for(&wake_, std::max<int64_t>(wake - now, 0));
   }
 }

@@ -18,6 +18,7 @@ void Collector::turn(int64_t now_ns) noexcept {
   pthread_mutex_lock(&lock_);
   uint32_t tier = wanted_tier();
   bool paused = !api_->collecting->load(std::memory_order_relaxed);
+  if (!paused) paused_since_ns_ = now_ns;
   noticed_pause_.store(paused, std::memory_order_relaxed);
   bool tier_changed = tier != tier_;
   tier_ = tier;

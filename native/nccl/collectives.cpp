@@ -259,6 +259,8 @@ void start_operation(Event* event, Context* context, const Described& described)
   uint64_t correlation = 0;
   if (call != nullptr && (call->type == kCollApi || call->type == kP2pApi)) {
     correlation = call->correlation.load(std::memory_order_relaxed);
+    // NCCL gathers and broadcasts bytes, of whatever type the program's are.
+    if (call->dtype != 0) event->dtype = call->dtype;
   }
   if (correlation == 0) correlation = correlations.fetch_add(1, std::memory_order_relaxed) + 1;
   event->correlation.store(correlation, std::memory_order_relaxed);
@@ -273,6 +275,7 @@ void start_call(Event* event, const Described& described) noexcept {
   uint64_t correlation = correlations.fetch_add(1, std::memory_order_relaxed) + 1;
   event->correlation.store(correlation, std::memory_order_relaxed);
   event->stack = probe->stack();
+  event->dtype = names_of(*probe, described).dtype;
 }
 
 bool starts_child(Event* event, const Described& described) noexcept {

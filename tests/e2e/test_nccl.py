@@ -135,6 +135,15 @@ def test_a_collective_whose_kernel_never_shows_itself_is_not_lost(world: Path, d
     assert row["flags"] == ASYNCHRONOUS
 
 
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_gather_has_the_datatype_of_the_program_not_nccls_bytes(
+    world: Path, driver: str, version: int
+) -> None:
+    recording, _ = record(world, [driver, LIBRARY, str(version), "gather"], CHEAP)
+    (row,) = collectives(recording)
+    assert (row["name"], row["dtype"], row["bytes"]) == ("AllGather", "bfloat16", 2000)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_under_way_when_the_process_ends_is_there_or_counted(
     world: Path, driver: str, version: int

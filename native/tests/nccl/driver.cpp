@@ -2,7 +2,7 @@
 // the order and from the threads that NCCL does, and ends the process if the plugin answers
 // anything but success, leaves a handle unset, or asks for events that its version does not have.
 //
-//   driver PLUGIN VERSION SCENE      SCENE: train, proxy, strange, silent, left, two, many
+//   driver PLUGIN VERSION SCENE      SCENE: train, proxy, strange, silent, gather, left, two, many
 //   SIM_NCCL_VERSION is what ncclGetVersion says; SIM_NCCL_RANK the rank of this process.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -249,6 +249,27 @@ class Driver {
     finalize(context);
   }
 
+  // What NCCL makes of an AllGather: the program gathers bfloat16, NCCL bytes.
+  void gather() {
+    void* context = init();
+    void* call = nullptr;
+    if constexpr (version >= 5) {
+      Described api = plain(kCollApi, nullptr);
+      api.coll_api.func = "AllGather";
+      api.coll_api.count = 1000;
+      api.coll_api.datatype = "ncclBfloat16";
+      call = start(context, api);
+    }
+    Described task = coll(0, call, 2000);
+    if constexpr (version > 1) {
+      task.coll.func = "AllGather";
+      task.coll.datatype = "ncclInt8";
+    }
+    stop(start(context, task));
+    stop(call);
+    finalize(context);
+  }
+
   // As programs mostly end: their communicator does not. One operation is enqueued, its kernel has
   // not shown itself; the other one is not even that.
   void left() {
@@ -323,6 +344,7 @@ void play(void* library, const char* scene) {
   if (strcmp(scene, "train") == 0) return driver.train();
   if (strcmp(scene, "proxy") == 0) return driver.proxy();
   if (strcmp(scene, "silent") == 0) return driver.silent();
+  if (strcmp(scene, "gather") == 0) return driver.gather();
   if (strcmp(scene, "left") == 0) return driver.left();
   if (strcmp(scene, "two") == 0) return driver.two();
   if (strcmp(scene, "strange") == 0) return driver.strange();
