@@ -207,7 +207,7 @@ def control(action):
 def cost_soon_after(action):
     control(action)
     work()
-    time.sleep(0.3)
+    time.sleep(0.6)
     before = gpu.stats()["profiler_ns"]
     work()
     return gpu.stats()["profiler_ns"] - before
