@@ -48,8 +48,11 @@ void Collector::switch_records(bool on) noexcept {
     // What came meanwhile, nobody wanted.
     size_t unwanted = 0;
     library_.dropped(nullptr, 0, &unwanted);
+    decoder_.ignore_dropped(false);
     pool_.reopen();
   } else if (!on && library_.facts().cannot_toggle) {
+    decoder_.add_dropped({});
+    decoder_.ignore_dropped(true);
     pool_.close();
     // Those that CUPTI has, too: it would go on to fill them.
     library_.flush(kFlushForced);

@@ -322,8 +322,9 @@ bool Decoder::decode(const FullBuffer& buffer, RingWriter* ring, int64_t patienc
 
 void Decoder::add_dropped(const FullBuffer& buffer) noexcept {
   size_t dropped = 0;
+  if (ignores_dropped_.load(std::memory_order_relaxed)) return;
   if (library_->dropped(buffer.context, buffer.stream, &dropped) == kSuccess) {
-    counts_.cupti_lost.add(dropped);
+    counts_.cupti_lost.add_shared(dropped);
   }
 }
 

@@ -70,8 +70,10 @@ class Decoder {
   void drop(const FullBuffer& buffer) noexcept;
   // On any thread: there is no room to keep it until it can be decoded.
   void turn_away(const FullBuffer& buffer) noexcept;
-  // Counts what CUPTI had to drop; after stop() on the thread that ends the process.
+  // Counts what CUPTI had to drop. Any thread.
   void add_dropped(const FullBuffer& buffer) noexcept;
+  // Or not: nobody wants it.
+  void ignore_dropped(bool ignores) noexcept { ignores_dropped_.store(ignores); }
   // From another thread: wait no more, the process ends; what finds no room is counted as lost.
   void hurry() noexcept { hurries_.store(true, std::memory_order_relaxed); }
   // From another thread: decode no more.
@@ -125,6 +127,7 @@ class Decoder {
   ClockMap map_ = {0, 0, 1, 1};
   uint64_t earliest_ = 0, latest_ = 0;  // ticks at which work of this buffer may have begun
   int64_t patience_ns_ = 0;
+  std::atomic<bool> ignores_dropped_{false};
   std::atomic<bool> hurries_{false};
   std::atomic<bool> stops_{false};
   std::atomic<bool> is_inside_{false};  // a buffer, `inside_`
