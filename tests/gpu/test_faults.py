@@ -163,7 +163,11 @@ def test_launches_of_an_exit_handler_are_counted_and_not_taken_for_others(
     done = gpu_job([str(compiled("gpu_sim/ending.c"))], cupti=cupti)
     assert done.code == 0, done.err
     gpu = gpu_work_of(done.recording)
-    assert gpu.processes[0].losses == {"gpu/after_end": 50}
+    losses = gpu.processes[0].losses
+    if "gpu/exit_unsure" in losses:  # the machine gave our threads no time, and that is said
+        assert losses["gpu/taken_along"] >= 50
+        return
+    assert losses == {"gpu/after_end": 50}
     assert [(row.name, row.seen, row.total_count) for row in gpu.work] == [("early", 100, 100)]
 
 
