@@ -69,6 +69,14 @@ void tell_held() noexcept {
   steps.held.clear();
 }
 
+// A step of inference, unless a training begins: it waits for that, with so many others at most.
+bool may_yet_train(ThreadPhases& mine, uint32_t most) noexcept {
+  if (steps.held.count < most && hold_step()) return true;
+  if (steps.holder == &mine) tell_held();
+  mine.infers = true;
+  return false;
+}
+
 // Modules that were called until now were no steps by themselves.
 void begin_training() noexcept {
   if (process_phases().is_training) return;
@@ -213,8 +221,7 @@ void module_called(const void* module, bool may_train) noexcept {
     case Rhythm::Call::kBeat:
       if (!mine.infers && (may_train || !rounds.empty())) {
         uint32_t most = rounds.empty() ? kRoundPatience : kEvaluationPatience;
-        if (steps.held.count < most && hold_step()) return;
-        if (steps.holder == &mine) tell_held();
+        if (may_yet_train(mine, most)) return;
       }
       mine.infers = true;
       return tell_step(mine);
@@ -255,7 +262,11 @@ bool compiled_begins(ThreadPhases& mine) noexcept {
 void step_call_begins(ThreadPhases& mine) noexcept {
   if (mine.step_calls++ > 0 || process_phases().is_training) return;
   mine.step_end_ticks = 0;
-  automatic_step();
+  if (!mine.infers && !rounds.empty()) {
+    mine.evaluates = true;
+    if (may_yet_train(mine, kEvaluationPatience)) return;
+  }
+  tell_step(mine);
 }
 
 void step_call_ends(ThreadPhases& mine) noexcept {

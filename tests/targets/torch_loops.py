@@ -10,6 +10,7 @@ import traceback
 import torch
 import torch._dynamo  # here once: the first optimizer of a process imports it, for seconds
 import torch_odd_loops  # noqa: F401  they add themselves
+import torch_rollouts  # noqa: F401
 from torch import nn
 from torch_parts import LOOPS, batch, loop, network, train
 

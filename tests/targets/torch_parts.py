@@ -1,4 +1,4 @@
-"""What the loops of torch_loops.py and torch_odd_loops.py are made of."""
+"""What the loops of torch_loops.py and of those beside it are made of."""
 
 from __future__ import annotations
 

@@ -139,6 +139,8 @@ def _loop(recording: Recording, process: int) -> Loop:
         ("checkpointed_activations", 5),
         ("scheduled", 5),
         ("inherited_step", 5),
+        ("trained_on_its_answers", 12),
+        ("answers_beside_an_optimizer", 6),
         ("annotated", 3),
         ("example_mlp", 20),
         ("example_dataloader_bound", 12),
