@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilotlight.probe.jax.signature import SAME, difference, signature_of
+from pilotlight.probe.jax.signature import SAME, difference, nearest, signature_of
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -36,3 +36,14 @@ def test_arguments_that_come_or_go_are_named() -> None:
 
 def test_what_does_not_lie_in_the_arguments_is_said_so() -> None:
     assert reason(jnp.ones(3), jnp.ones(3)) == SAME
+
+
+def test_of_several_programs_the_one_that_differs_least_is_compared_with() -> None:
+    def of(rows: int, layers: int) -> dict[str, tuple[str, str, str]]:
+        return signature_of(jax.tree_util, (jnp.ones(rows), jnp.ones(rows)), {"layers": layers})
+
+    # Whole batches, the last of an epoch, and then whole ones with another number of layers.
+    before = nearest([of(32, 2), of(16, 2)], of(32, 3))
+    assert before == of(32, 2)
+    assert difference(before, of(32, 3)) == "argument ['layers'] is 3, was 2"
+    assert nearest([], of(32, 2)) is None

@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 
 from pilotlight import _probe
-from pilotlight.probe.jax.signature import UNKNOWN, Signature, difference, signature_of
+from pilotlight.probe.jax.signature import (
+    UNKNOWN,
+    Signature,
+    difference,
+    nearest,
+    signature_of,
+)
 from pilotlight.probe.phases import COMPILE
 
 TYPE_CHECKING = False
@@ -22,6 +28,7 @@ DURATIONS = {
 _EVENTS = ("/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses")
 _SHORTEST_S = 0.0005
 _MOST_FUNCTIONS = 4096
+_MOST_SIGNATURES = 8
 
 
 class Listener:
@@ -30,8 +37,8 @@ class Listener:
     def __init__(self, tree_util: Any) -> None:
         self._tree_util = tree_util
         self._ticks, self._ns = _probe.ticks(), time.monotonic_ns()
-        # How often, and for what last.
-        self._compiled: dict[str, tuple[int, Signature | None]] = {}
+        # How often, and for what.
+        self._compiled: dict[str, tuple[int, list[Signature]]] = {}
 
     def duration(self, event: str, seconds: float, **details: Any) -> None:
         what = DURATIONS.get(event)
@@ -46,13 +53,15 @@ class Listener:
             self._compilation(function)
 
     def _compilation(self, function: str) -> None:
-        count, before = self._compiled.get(function, (0, None))
+        count, known = self._compiled.get(function, (0, []))
         now = self._signature(function)
-        if count or len(self._compiled) < _MOST_FUNCTIONS:
-            self._compiled[function] = count + 1, now
         if count:
+            before = nearest(known, now) if now is not None else None
             reason = UNKNOWN if before is None or now is None else difference(before, now)
             _probe.mark(f"recompile {function}: {reason}", count + 1)
+        if count or len(self._compiled) < _MOST_FUNCTIONS:
+            newest = [*known, now][-_MOST_SIGNATURES:] if now is not None else known
+            self._compiled[function] = count + 1, newest
 
     def _signature(self, function: str) -> Signature | None:
         """Of the call that is compiled for, where it is one of a function that we know."""

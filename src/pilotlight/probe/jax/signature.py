@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 MOST_ARGUMENTS = 512
@@ -32,6 +33,16 @@ def _described(leaf: Any) -> tuple[str, str, str]:
     weak = " (weak)" if getattr(leaf, "weak_type", False) else ""
     sizes = ",".join(str(size) for size in shape)
     return f"{dtype}[{sizes}]{weak}", str(getattr(leaf, "sharding", "")), ""
+
+
+def nearest(known: Sequence[Signature], now: Signature) -> Signature | None:
+    """Of those that there are programs for the one that differs least, of several the newest: what
+    comes back in turn (the last batch of an epoch) is not why there is another one."""
+    return min(reversed(known), key=lambda one: _differences(one, now), default=None)
+
+
+def _differences(before: Signature, now: Signature) -> int:
+    return sum(before.get(place) != now.get(place) for place in before.keys() | now.keys())
 
 
 def difference(before: Signature, now: Signature) -> str:
