@@ -92,6 +92,13 @@ def test_a_trace_that_began_late_has_the_numbers_of_the_steps_it_holds(
     assert [step.number for step in as_recorded(trace, recorded)] == held
 
 
+def test_steps_without_a_call_of_an_optimizer_are_among_those_that_a_trace_holds() -> None:
+    recorded = [Step(n, n * 10 * MS, 10 * MS) for n in range(100)]
+    # A gradient scaler left out the second of them.
+    trace = [Step(40, 50 * 10 * MS, 10 * MS), Step(41, 51 * 10 * MS, 20 * MS)]
+    assert [step.number for step in as_recorded(trace, recorded)] == [50, 51, 52]
+
+
 def test_a_trace_whose_steps_nobody_recorded_keeps_the_numbers_it_was_asked_for() -> None:
     trace = [Step(50 + n, n * 10 * MS, 10 * MS) for n in range(3)]
     elsewhere = [Step(n, 10**15 + n * 10 * MS, 10 * MS) for n in range(100)]

@@ -85,8 +85,8 @@ def as_recorded(steps: Sequence[Step], recorded: Sequence[Step]) -> tuple[Step, 
     """The steps with the numbers that they have by the probe, which saw them begin.
 
     Kineto begins later than it was asked to where its own thread had to wait for a processor, and
-    does not say so. It counts calls of optimizers: where a step has several, those steps are given
-    that the trace holds as a whole.
+    does not say so. It counts calls of optimizers: where a step has several, or none because a
+    scaler left it out, those steps are given that the trace holds as a whole.
     """
     if not steps or not recorded:
         return tuple(steps)
@@ -101,10 +101,8 @@ def as_recorded(steps: Sequence[Step], recorded: Sequence[Step]) -> tuple[Step, 
     if len(found) < 2 or found[-1][1] == found[0][1]:
         return tuple(steps)
     (place, first), (last_place, last) = found[0], found[-1]
-    if last_place - place > last - first:
+    if last_place - place != last - first:
         return tuple(step for step in recorded if first <= step.number < last)
-    if last_place - place < last - first:
-        return tuple(steps)
     first -= place
     return tuple(replace(step, number=first + place) for place, step in enumerate(steps))
 
