@@ -69,6 +69,29 @@ for number in range(1_000_000):
         print("ready", flush=True)
 """
 
+EVALUATING = """
+import time
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def train(number):
+    with torch.profiler.record_function(f"user {number}"):
+        model(torch.randn(8, 64)).sum().backward()
+        time.sleep(0.02)
+        optimizer.step()
+for number in range(30):
+    train(number)
+print("ready", flush=True)
+end = time.monotonic() + 16
+while time.monotonic() < end:
+    with torch.no_grad():
+        model(torch.randn(8, 64))
+    time.sleep(0.02)
+for number in range(30, 1_000_000):
+    train(number)
+"""
+
 SPAWN = """
 import os, time
 import torch

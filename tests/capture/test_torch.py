@@ -12,7 +12,16 @@ import time
 from pathlib import Path
 
 import pytest
-from capture_jobs import ADVERSARIAL, SINGLE, SPAWN, TRAIN, RunningJob, agent_pid, left_at_last
+from capture_jobs import (
+    ADVERSARIAL,
+    EVALUATING,
+    SINGLE,
+    SPAWN,
+    TRAIN,
+    RunningJob,
+    agent_pid,
+    left_at_last,
+)
 
 from pilotlight.capture.manifest import read_capture
 from pilotlight.trace.reader import read_traces
@@ -149,6 +158,22 @@ def test_a_hung_job_is_explained_from_outside(world: Path) -> None:
     assert "rank 1 at fault" in hang.stdout, hang.stderr
     assert "rank 1 at fault" in dump.stdout, dump.stderr
     assert (world / "dump" / "flight_recorder" / "flight_recorder_0.pickle").is_file()
+
+
+def test_a_job_that_evaluates_for_long_does_not_hang_and_is_captured_when_it_trains(
+    world: Path,
+) -> None:
+    job = RunningJob(world, "evaluating", EVALUATING, sys.executable, "PROGRAM")
+    try:
+        code, result, said = job.capture("--steps", "2")
+    finally:
+        job.stop()
+    assert code == 0, (said, result)
+    (process,) = result["processes"]
+    first = result["first_step"]
+    assert [step["number"] for step in process["steps"]] == [first, first + 1]
+    (trace,) = read_traces([world / "capture"]).traces
+    assert {first, first + 1} <= steps_of_the_program(trace.names)
 
 
 def test_a_job_that_hangs_before_its_first_step_is_explained_too(world: Path) -> None:

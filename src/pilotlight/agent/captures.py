@@ -224,6 +224,11 @@ class Captures:
         known = process.reader.live().get("steps") if process is not None else None
         return known if isinstance(known, int) and known > 0 else None
 
+    def phases_ns(self, pid: int) -> int | None:
+        """How long the phases lasted that are over: more whenever one ends."""
+        process = self._process(pid)
+        return sum(process.reader.live()["phases"].values()) if process is not None else None
+
     def stacks(self, pid: int) -> list[dict[str, object]]:
         process = self._process(pid)
         if process is None:

@@ -71,6 +71,7 @@ class NodeCapture:
         self._agree_until_ns = 0
         self._handed_out_ns = now_ns
         self._explain_until_ns = 0
+        self._lively_ns = now_ns
         for target in self.targets:
             self._ask_facts(target)
 
@@ -348,6 +349,7 @@ class NodeCapture:
         asks = now_ns - self._followed_ns >= _FOLLOW_NS
         if asks:
             self._followed_ns = now_ns
+            self._look_for_life(now_ns)
         for target in self.targets:
             if target.has_ended:
                 continue
@@ -364,6 +366,7 @@ class NodeCapture:
             reason = self._why_not(target, now_ns)
             if reason is None and is_late:
                 reason = f"no trace after {self.request.patience_s:g} s"
+                reason += self._meanwhile(target, now_ns)
             if reason is not None:
                 self._take_back(target)
                 if target.how == XSPACE:
@@ -393,10 +396,27 @@ class NodeCapture:
             steps = target.recorded_last
         else:
             return None
-        still_ns = now_ns - target.advanced_ns
-        if still_ns > max(_STUCK_NS, _STUCK_STEPS * target.step_ns):
+        limit_ns = max(_STUCK_NS, _STUCK_STEPS * target.step_ns)
+        if now_ns - max(target.advanced_ns, self._lively_ns) > limit_ns:
+            still_ns = now_ns - target.advanced_ns
             return f"hung: {how} for {still_ns / 1e9:.0f} s (step {steps})"
         return None
+
+    def _look_for_life(self, now_ns: int) -> None:
+        """Phases of one of them end: it evaluates, say, and the others wait for it."""
+        for target in self.targets:
+            phases_ns = None if target.has_ended else self._node.phases_ns(target.pid)
+            if phases_ns not in (None, target.phases_ns):
+                target.phases_ns, self._lively_ns = phases_ns, now_ns
+
+    def _meanwhile(self, target: Target, now_ns: int) -> str:
+        still_ns = now_ns - target.advanced_ns
+        if not isinstance(self.window, Steps) or still_ns < _STUCK_NS:
+            return ""
+        return (
+            f": it has done no step for {still_ns / 1e9:.0f} s, but goes on, or another does that it"
+            " may wait for (an evaluation, a checkpoint?); wait longer with --timeout"
+        )
 
     def _still(self) -> list[Target]:
         """Traced by time, without a step meanwhile: it may hang, though its trace says nothing."""

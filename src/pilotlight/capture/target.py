@@ -33,6 +33,8 @@ class Target:
     recorded_steps: int | None = None
     """How many its probe had seen when a trace by time began."""
     recorded_last: int | None = None
+    phases_ns: int | None = None
+    """Of its phases that were over when it was last looked at."""
     is_enough: bool = False
     stacks: Path | None = None
     flight_recorder: Path | None = None
