@@ -36,7 +36,9 @@ def lines(manifest: CaptureManifest, folder: Path) -> list[str]:
             f"{SAME[manifest.same_steps]}; they began within {manifest.skew_ns / 1e6:.1f} ms"
         )
     if manifest.first_step is None and any(p.answered.how == KINETO for p in done):
-        shown.append("taken by time: one of them had counted no step when it was asked")
+        shown.append(
+            "taken by time: one of them has stepped no optimizer, and PyTorch counts only that"
+        )
     shown += _allocation_lines(manifest)
     shown += _hang_lines(folder)
     shown.append(f"capture: {folder}")
