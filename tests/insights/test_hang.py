@@ -10,7 +10,9 @@ from pilotlight.insights.hang import (
     CYCLE,
     DEVICE,
     MISMATCH,
+    NO_COLLECTIVE,
     NO_DUMP,
+    NO_HANG,
     NOT_ENTERED,
     UNREADABLE,
     find_culprits,
@@ -122,6 +124,11 @@ def test_idle_ranks_do_not_hang() -> None:
     report = find_culprits([dump(r, {"world": (8, 8)}) for r in WORLD])
     assert report.culprits == ()
     assert "no hang" in report.conclusion
+
+
+def test_dumps_without_any_collective_say_nothing_of_a_hang() -> None:
+    assert find_culprits([dump(rank, {}) for rank in WORLD]).conclusion == NO_COLLECTIVE
+    assert find_culprits([dump(rank, {"world": (7, 7)}) for rank in WORLD]).conclusion == NO_HANG
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,12 @@ FIXES = {
     NOT_STARTED: "an earlier kernel occupies its stream: look at what ran before on this rank",
 }
 
+NO_HANG = "no rank waits in a collective: no hang to see in these dumps"
+NO_COLLECTIVE = (
+    "no collective is in these dumps, and gloo records no send and no receive: whether ranks hang"
+    " is seen by their stacks (pilotlight dump JOB)"
+)
+
 
 @dataclass(frozen=True)
 class Culprit:
@@ -88,7 +94,8 @@ def find_culprits(dumps: Sequence[Dump], unreadable: Sequence[int] = ()) -> Hang
     scene = _scene(dumps)
     waiting = tuple(dump.rank for dump in dumps if scene.is_waiting(dump.rank))
     if not waiting:
-        return HangReport((), (), "no rank waits in a collective: no hang to see in these dumps")
+        has_any = any(dump.groups for dump in dumps)
+        return HangReport((), (), NO_HANG if has_any else NO_COLLECTIVE)
     edges = _edges(scene)
     found = {c.rank: c for c in (*_stuck_devices(scene), *_mismatches(scene))}
     for culprit in _absentees(scene, edges):
