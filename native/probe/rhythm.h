@@ -40,10 +40,12 @@ class Rounds {
 
   // It will step sooner or later; what stepped before and never again has had its time.
   void made(const void* key) noexcept {
+    was_forgotten(key);  // another object, at the address of one that is gone
     Entry* mine = find(key);
     if (mine == nullptr) return;
     mine->made = ++made_;
     mine->last = kNever;
+    mine->comes_back = false;
   }
 
   // The only one there is, as in most programs: each of its calls is a round.
@@ -85,18 +87,20 @@ class Rounds {
 
   void clear() noexcept {
     count_ = seen_ = next_ = turns_ = level_ = most_turns_ = 0;
-    made_ = 0;
+    made_ = forgotten_count_ = 0;
   }
 
  private:
   struct Entry {
     const void* key;
     uint32_t calls;
-    uint64_t made;  // how many had been made when it was, and when it last stepped
+    bool comes_back;  // it stepped again after it had been taken for out of use
+    uint64_t made;    // how many had been made when it was, and when it last stepped
     uint64_t last;
   };
   static constexpr uint64_t kNever = uint64_t{1} << 32;
   static constexpr uint32_t kMost = 4096;
+  static constexpr uint32_t kMostForgotten = 16;
 
   // Optimizers step in the same order each time, so the next one is tried first.
   Entry* find(const void* key) noexcept {
@@ -108,19 +112,36 @@ class Rounds {
       }
     }
     if (count_ == kMost) return nullptr;
-    entries_[count_] = {key, 0, made_, kNever};
+    entries_[count_] = {key, 0, was_forgotten(key), made_, kNever};
     next_ = 0;
     return &entries_[count_++];
   }
 
-  // Those that have not stepped in this round, if they last did so before that many were made.
+  // Those that have not stepped in this round, if they last did so before that many were made. One
+  // that came back after that steps around those that are made anew each time, as in learning to
+  // learn: it is silent for longer before it is out of use again.
   void forget_silent(uint64_t made) noexcept {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count_; i++) {
-      if (entries_[i].calls > 0 || entries_[i].last >= made) entries_[kept++] = entries_[i];
+      const Entry& each = entries_[i];
+      bool stays = each.calls > 0 || each.last >= made || (each.comes_back && made <= kNever);
+      if (stays) {
+        entries_[kept++] = each;
+      } else {
+        forgotten_[forgotten_count_++ % kMostForgotten] = each.key;
+      }
     }
     if (kept != count_) next_ = 0;
     count_ = kept;
+  }
+
+  bool was_forgotten(const void* key) noexcept {
+    for (uint64_t i = 0; i < std::min<uint64_t>(forgotten_count_, kMostForgotten); i++) {
+      if (forgotten_[i] != key) continue;
+      forgotten_[i] = nullptr;
+      return true;
+    }
+    return false;
   }
 
   void begin() noexcept {
@@ -133,7 +154,9 @@ class Rounds {
   uint32_t turns_ = 0, level_ = 0;  // turns of this round; how many are past the last of them
   uint32_t most_turns_ = 0;         // that a whole round had
   uint64_t made_ = 0;
+  uint64_t forgotten_count_ = 0;
   Entry entries_[kMost];
+  const void* forgotten_[kMostForgotten] = {};
 };
 
 // Calls without an optimizer: the first that comes a second time is the beat, and from there on

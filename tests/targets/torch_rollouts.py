@@ -1,10 +1,12 @@
-"""Loops that answer by `generate` before they train, and in between."""
+"""Loops with more in a step than a training: answers by `generate`, trainings inside a training."""
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
-from torch_parts import loop, train
+from torch_parts import loop, network, train
 
 
 class Answering(nn.Module):
@@ -40,3 +42,16 @@ def answers_beside_an_optimizer() -> None:
     for _ in range(6):
         model.generate(torch.randn(4, 8))
     optimizer.zero_grad()
+
+
+@loop
+def learning_to_learn() -> None:
+    model = network()
+    outer = torch.optim.Adam(model.parameters())
+    for _ in range(20):
+        for _ in range(4):
+            learner = copy.deepcopy(model)
+            train(learner, torch.optim.SGD(learner.parameters(), lr=0.1), 3)
+            for parameter, learned in zip(model.parameters(), learner.parameters(), strict=True):
+                parameter.grad = parameter.detach() - learned.detach()
+        outer.step()

@@ -152,6 +152,11 @@ def test_a_loop_has_as_many_steps_as_rounds(
     assert loops(name).steps == list(range(steps))
 
 
+def test_one_that_steps_around_others_made_anew_ends_a_step(loops: Callable[[str], Loop]) -> None:
+    # Each of the twelve inside was one, in the first three rounds at most.
+    assert 20 <= len(loops("learning_to_learn").steps) <= 17 + 3 * 12
+
+
 def test_threads_that_train_have_steps_of_their_own(loops: Callable[[str], Loop]) -> None:
     loop = loops("trainings_in_threads")
     assert len(loop.steps) == len(set(loop.steps)) == 4 * 12
