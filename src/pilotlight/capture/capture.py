@@ -414,8 +414,8 @@ class NodeCapture:
         if not isinstance(self.window, Steps) or still_ns < _STUCK_NS:
             return ""
         return (
-            f": it has done no step for {still_ns / 1e9:.0f} s, but goes on, or another does that it"
-            " may wait for (an evaluation, a checkpoint?); wait longer with --timeout"
+            f": it has done no step for {still_ns / 1e9:.0f} s, but it goes on, or another"
+            " that it may wait for (an evaluation, a checkpoint?); wait longer with --timeout"
         )
 
     def _still(self) -> list[Target]:
