@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pilotlight import _drain
 from pilotlight.agent.clients import Clients
@@ -227,7 +227,10 @@ class Captures:
     def phases_ns(self, pid: int) -> int | None:
         """How long the phases lasted that are over: more whenever one ends."""
         process = self._process(pid)
-        return sum(process.reader.live()["phases"].values()) if process is not None else None
+        if process is None:
+            return None
+        live: dict[str, Any] = process.reader.live()
+        return int(sum(live["phases"].values()))
 
     def stacks(self, pid: int) -> list[dict[str, object]]:
         process = self._process(pid)
