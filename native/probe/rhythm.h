@@ -154,8 +154,8 @@ class Rounds {
   uint32_t turns_ = 0, level_ = 0;  // turns of this round; how many are past the last of them
   uint32_t most_turns_ = 0;         // that a whole round had
   uint64_t made_ = 0;
-  uint64_t forgotten_count_ = 0;
   Entry entries_[kMost];
+  uint64_t forgotten_count_ = 0;
   const void* forgotten_[kMostForgotten] = {};
 };
 
