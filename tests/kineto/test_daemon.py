@@ -94,6 +94,19 @@ def test_a_client_that_reads_nothing_keeps_no_other_from_its_answers(
     assert answers.count("none") <= 1 and answers[-2:] == ["", ""]
 
 
+def test_500_clients_that_poll_at_once_and_read_later_all_get_their_answers(
+    endpoint: FolderEndpoint,
+) -> None:
+    daemon, clients = Daemon(), [PollingClient(endpoint.folder) for _ in range(500)]
+    for client in clients:
+        client.send()
+        daemon.receive(endpoint.listener)
+    answers = [client.receive() for client in clients]
+    for client in clients:
+        client.close()
+    assert answers == [""] * 500 and daemon.unsent == 0
+
+
 def test_a_configuration_is_handed_out_once(
     endpoint: FolderEndpoint, client: PollingClient
 ) -> None:

@@ -18,6 +18,9 @@ _CLIENT_PREFIX = "dynoconfigclient"
 _UUID_LENGTH = 36
 # sun_path with its closing zero, as the clients check it.
 _LONGEST_ADDRESS_BYTES = 106
+# Answers that nobody has read yet, of some 770 bytes each. A socket has room for 278 of them unless
+# it asks for more, and for 556 with what kernels grant by default.
+_UNREAD_BYTES = 1 << 20
 LONGEST_FOLDER_BYTES = _LONGEST_ADDRESS_BYTES - len(f"/{_CLIENT_PREFIX}") - _UUID_LENGTH
 
 
@@ -160,4 +163,5 @@ def _datagram_socket() -> socket.socket:
         socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     )
     made.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
     return made
