@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from pilotlight.probe import errands
-from pilotlight.trace.flight_recorder import load_plain
+from pilotlight.trace.plain_pickle import load_plain
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

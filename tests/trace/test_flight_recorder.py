@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotlight.errors import FormatError, NotFound
-from pilotlight.trace.flight_recorder import load_plain, read_dumps
+from pilotlight.trace.flight_recorder import read_dumps
+from pilotlight.trace.plain_pickle import load_plain
 
 ENTRY = {
     "pg_id": 5,
@@ -123,3 +124,34 @@ def test_the_rank_of_a_damaged_dump_is_told(tmp_path: Path) -> None:
     found = read_dumps(tmp_path)
     assert [dump.rank for dump in found.dumps] == [0]
     assert found.unreadable == (1,)
+
+
+def nested(kind: type, depth: int) -> Any:
+    """Two of the one before it in each: small in a file, endless for whoever visits all of it."""
+    made = kind(("x",))
+    for _ in range(depth):
+        made = kind((made, made))
+    return made
+
+
+@pytest.mark.parametrize("field", ["profiling_name", "state", "input_sizes", "process_group"])
+def test_lists_that_hold_one_another_again_and_again_are_read_as_far_as_is_wanted(
+    tmp_path: Path, field: str
+) -> None:
+    wild = (nested(list, 60), "d") if field == "process_group" else nested(list, 60)
+    write(tmp_path, "_dump_0", {**DUMP, "entries": [{**ENTRY, field: wild}]})
+    found = read_dumps(tmp_path)
+    assert len(found.dumps) + len(found.problems) == 1
+
+
+def test_a_tuple_that_would_take_for_ever_to_hash_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "_dump_0", {**DUMP, "pg_config": {}, "pg_status": [nested(tuple, 60)]})
+    (problem,) = read_dumps(tmp_path).problems
+    assert "a tuple without end: refused" in problem.text
+
+
+def test_a_tuple_that_several_entries_share_is_read() -> None:
+    shared = ("35", "default_pg")
+    value = [{"group": shared, "again": (shared, shared)} for _ in range(1000)]
+    for protocol in range(5):
+        assert load_plain(pickle.dumps(value, protocol=protocol), "x") == value

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
-import pickletools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotlight.errors import FormatError, NotFound
+from pilotlight.trace.plain_pickle import load_plain
 from pilotlight.trace.problem import Problem
 
 MAX_DUMP_BYTES = 256 << 20
@@ -21,15 +19,7 @@ MAX_GROUP_RANKS = 1_000_000
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:pkl|pickle|json|bin))?$")
 _NOT_DUMPS = (".log", ".txt", ".md", ".py", ".yaml", ".gz")
 
-# Plain data only. Everything that names a class, calls, or sets state is left out, so that
-# loading cannot run code.
-_SAFE_OPCODES = """
-PROTO FRAME STOP MARK POP POP_MARK DUP NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1
-FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE BINBYTES
-SHORT_BINBYTES EMPTY_LIST LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT
-DICT SETITEM SETITEMS PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET
-"""
-_SAFE = frozenset(_SAFE_OPCODES.split())
+_LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -117,36 +107,6 @@ def read_dump(path: Path, rank: int) -> Dump:
         raise FormatError(f"{path}: not a flight-recorder dump ({error})") from None
 
 
-def load_plain(content: bytes, source: str) -> Any:
-    """Unpickles numbers, texts, lists, tuples and dictionaries, and refuses all else."""
-    place = 0
-    try:
-        for count, (opcode, argument, position) in enumerate(pickletools.genops(content)):
-            place = position or 0
-            if opcode.name not in _SAFE:
-                raise FormatError(
-                    f"{source}: byte {place}: a pickle with more than plain data"
-                    f" ({opcode.name} {str(argument or '')[:80]}): refused"
-                )
-            # A memo index far beyond the number of objects makes the loader allocate for it.
-            if "PUT" in opcode.name and isinstance(argument, int) and argument > count:
-                raise FormatError(f"{source}: byte {place}: a pickle with a wild memo: refused")
-        return _PlainUnpickler(io.BytesIO(content)).load()
-    except FormatError:
-        raise
-    except Exception as error:  # what a damaged pickle raises is not specified
-        text = " ".join(str(error).split())[:120]
-        raise FormatError(f"{source}: byte {place}: a damaged pickle ({text})") from None
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"class {module}.{name} refused")
-
-    def persistent_load(self, identity: Any) -> Any:
-        raise pickle.UnpicklingError("persistent object refused")
-
-
 def _json(content: bytes, path: Path) -> Any:
     try:
         return json.loads(content)
@@ -160,14 +120,14 @@ def _dump(value: Any, source: str, rank: int) -> Dump:
         raise TypeError("entries is no list")
     configured = value["pg_config"]
     status = value.get("pg_status") or {}
-    known = {str(entry["pg_id"]): _group(entry) for entry in entries if "pg_id" in entry}
+    known = {_text(entry["pg_id"]): _group(entry) for entry in entries if "pg_id" in entry}
     name_of = _group_names(list(status), list(configured), known)
     groups = {}
     for key, name in name_of.items():
         config = configured.get(name, {})
         groups[name] = Group(
             name,
-            str(config.get("desc", "")),
+            _text(config.get("desc", "")),
             _rank_list(config.get("ranks", "[]")),
             int(status[key]["last_enqueued_collective"]),
             int(status[key]["last_completed_collective"]),
@@ -176,18 +136,18 @@ def _dump(value: Any, source: str, rank: int) -> Dump:
         if name not in groups:
             config = configured.get(name, {})
             ranks = _rank_list(config.get("ranks", "[]"))
-            description = str(config.get("desc", ""))
+            description = _text(config.get("desc", ""))
             groups[name] = Group(name, description, ranks, enqueued, completed)
     pending = tuple(_operation(entry) for entry in entries if _is_pending(entry))
-    return Dump(source, rank, str(value.get("version", "")), groups, pending)
+    return Dump(source, rank, _text(value.get("version", "")), groups, pending)
 
 
 def _group(entry: Any) -> str:
     """The name of the entry's group; dumps before version 2.4 have only its number."""
     group = entry.get("process_group")
     if isinstance(group, (list, tuple)) and group:
-        return str(group[0])
-    return str(group if group else entry["pg_id"])
+        return _text(group[0])
+    return _text(group if group else entry["pg_id"])
 
 
 def _counted(entries: list[Any]) -> dict[str, tuple[int, int]]:
@@ -235,8 +195,31 @@ def _operation(entry: Any) -> Operation:
     return Operation(
         _group(entry),
         int(sequence),
-        str(entry["profiling_name"])[:200],
+        _text(entry["profiling_name"]),
         is_p2p,
-        f"{entry.get('input_sizes')} {entry.get('input_dtypes')}"[:500],
-        str(entry.get("state", "")),
+        " ".join(_text(entry.get(each), 500) for each in ("input_sizes", "input_dtypes"))[:500],
+        _text(entry.get("state", "")),
     )
+
+
+def _text(value: Any, longest: int = _LONGEST) -> str:
+    """As str() has it, as far as it is wanted: lists may hold one another again and again."""
+    if isinstance(value, str):
+        return value[:longest]
+    pieces: list[str] = []
+    length = 0
+    waiting: list[tuple[bool, Any]] = [(False, value)]
+    while waiting and length < longest:
+        is_sign, item = waiting.pop()
+        if not is_sign and isinstance(item, (list, tuple)):
+            first, last = "[]" if isinstance(item, list) else "()"
+            inside = [(False, each) for each in item[:longest]]
+            signs = [(True, ", ")] * len(inside)
+            between = [one for pair in zip(inside, signs, strict=True) for one in pair][:-1]
+            waiting += [(True, last), *reversed(between), (True, first)]
+            continue
+        plain = item[:longest] if isinstance(item, (str, bytes)) else item
+        piece = item if is_sign else "{...}" if isinstance(item, dict) else repr(plain)
+        pieces.append(piece)
+        length += len(piece)
+    return "".join(pieces)[:longest]
