@@ -24,7 +24,7 @@ _PUTS = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
 _GETS = frozenset(("GET", "BINGET", "LONG_BINGET"))
 _SAFE = _ONE_MORE | _PUTS | _GETS | frozenset(_OTHERS.split())
 # Tuples in tuples, each counted as often as it is there: hashing one as a key visits all of them.
-_MOST_IN_TUPLE = 1_000_000
+_MOST_IN_TUPLE = 10_000
 _MARK = -1
 
 
