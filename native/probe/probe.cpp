@@ -12,6 +12,7 @@
 #include <new>
 
 #include "probe/allowance.h"
+#include "probe/last_thread.h"
 #include "probe/own_files.h"
 
 namespace pilotlight {
@@ -84,6 +85,7 @@ const char* Probe::start(const ProbeOptions& options) noexcept {
     turn_off("the probe's thread cannot be started");
     return "the probe's thread cannot be started";
   }
+  end_with_last_thread();
   return nullptr;
 }
 

@@ -6,7 +6,6 @@
 
 #include "probe/probe.h"
 #include "provider/core_identity.h"
-#include "provider/last_thread.h"
 
 namespace pilotlight {
 namespace {
@@ -48,7 +47,6 @@ __attribute__((constructor)) void start() noexcept {
   size_t bytes = core_identity(identity, sizeof(identity));
   Probe::get().start({socket, is_set(folder) ? folder : nullptr, {identity, bytes}, 0, nullptr});
   atexit(stop);
-  end_with_last_thread();
 }
 
 }  // namespace

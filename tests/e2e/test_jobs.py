@@ -212,6 +212,28 @@ def test_a_fork_in_a_threaded_process_gives_a_recorded_child(job: RunJob, progra
     assert {f"child {i}" for i in range(20)} <= set(done.names("spans"))
 
 
+def test_a_child_that_another_thread_forked_ends_with_its_last_thread(
+    job: RunJob, program: Program
+) -> None:
+    done = job(
+        PYTHON,
+        program(
+            "import os, threading, time\n"
+            "def last(): time.sleep(0.5); print('last', flush=True)\n"
+            "def work():\n"
+            "    child = os.fork()\n"
+            "    if child: print('ended', os.waitpid(child, 0)[1], flush=True)\n"
+            "    else: threading.Thread(target=last).start()\n"
+            "thread = threading.Thread(target=work)\n"
+            "thread.start()\n"
+            "thread.join()\n"
+        ),
+        timeout=30,
+    )
+    assert (done.code, done.out) == (0, "last\nended 0\n"), done.err
+    assert len(done.processes) == 2
+
+
 def test_a_forked_child_has_stacks_of_its_own(job: RunJob, program: Program) -> None:
     done = job(
         PYTHON,

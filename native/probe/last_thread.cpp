@@ -1,5 +1,5 @@
-// native/provider/last_thread.cpp
-#include "provider/last_thread.h"
+// native/probe/last_thread.cpp
+#include "probe/last_thread.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -74,9 +74,12 @@ void main_ends(void*) noexcept {
 
 void end_with_last_thread() noexcept {
   static pthread_key_t key;
-  if (syscall(SYS_gettid) != getpid() || pthread_key_create(&key, main_ends) != 0) return;
+  static bool has_key = false;
+  if (syscall(SYS_gettid) != getpid()) return;
+  // A forked child has it already.
+  has_key = has_key || pthread_key_create(&key, main_ends) == 0;
   // Any value: it is not called for a thread that has none.
-  pthread_setspecific(key, &key);
+  if (has_key) pthread_setspecific(key, &key);
 }
 
 }  // namespace pilotlight
