@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+#include "ring/descriptor.h"
+
 namespace pilotlight {
 namespace {
 
@@ -62,7 +64,7 @@ bool Link::connect(int64_t now_ns) noexcept {
     retry_ns_ = INT64_MAX;
     return false;
   }
-  fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  fd_ = moved_aside(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd_ < 0) {
     hang_up(now_ns);
     return false;

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ring/descriptor.h"
+
 namespace pilotlight {
 namespace {
 
@@ -129,7 +131,7 @@ bool Segment::create(const char* folder) noexcept {
     int64_t seed[2] = {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC) ^ getpid()};
     memcpy(id, seed, sizeof(id));
   }
-  int fd = folder != nullptr ? open_file(folder, id) : open_memory();
+  int fd = moved_aside(folder != nullptr ? open_file(folder, id) : open_memory());
   if (fd < 0) return false;
   void* base = mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   void* table =

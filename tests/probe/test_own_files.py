@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TARGET = Path(__file__).parents[1] / "targets" / "files_of_the_job.py"
 
 
@@ -25,7 +27,7 @@ assert _probe.start("", b"{}", 0, None) is None
 names = {int(fd): os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
          if os.path.lexists(f"/proc/self/fd/{fd}")}
 segment = next(fd for fd, name in names.items() if "memfd:pilotlight" in name)
-os.closerange(3, 256)
+os.closerange(3, 1024)
 while os.open(sys.argv[1], os.O_RDWR | os.O_CREAT) < segment:
     pass
 if os.fork() == 0:
@@ -40,3 +42,37 @@ print(os.wait()[1], open(sys.argv[1]).read())
         timeout=60,
     )
     assert (ended.stdout, ended.stderr) == ("0 hello\n", "")
+
+
+@pytest.mark.parametrize("closed", ["", "0<&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_the_lowest_numbers_stay_the_jobs_own(
+    closed: str, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its first files; and what was closed when it was started stays closed."""
+    program = """
+import os, sys
+def write():
+    try: return os.write(2, b"x")
+    except OSError as error: return error.errno
+told = [write(), *(os.open("/dev/null", os.O_RDWR) for _ in range(4))]
+with open(sys.argv[1], "w") as file: print(told, file=file)
+"""
+
+    def told() -> str:
+        command = f'exec "$@" {closed}'
+        words = ["sh", "-c", command, "sh", sys.executable, "-c", program, tmp_path / "told"]
+        subprocess.run(words, check=True, capture_output=True, timeout=60)
+        return (tmp_path / "told").read_text()
+
+    alone = told()
+    monkeypatch.setenv("PILOTLIGHT", "1")
+    assert told() == alone
+
+
+def test_a_job_that_may_open_few_files_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTLIGHT", "1")
+    program = "from pilotlight import _probe; print(_probe.status()['started'])"
+    command = 'ulimit -n 16; exec "$@"'
+    words = ["sh", "-c", command, "sh", sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")
