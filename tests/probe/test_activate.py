@@ -51,6 +51,19 @@ def test_no_reason_is_left_in_a_folder_of_another_user(world: Path) -> None:
     assert list((world / "run").iterdir()) == []
 
 
+def test_a_program_that_took_its_modules_apart_ends_as_ever() -> None:
+    program = (
+        "import sys\n"
+        "for name in [name for name in sys.modules if name.startswith('pilotlight')]:\n"
+        "    del sys.modules[name]\n"
+        "sys.meta_path.clear()\n"
+        "sys.last_traceback = 'mine'\n"
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=20, env=unhindered())
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_run_says_which_of_its_processes_was_not_recorded(
     world: Path, pilotlight_cli: RunPilotlight
 ) -> None:

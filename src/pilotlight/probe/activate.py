@@ -8,6 +8,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
     from threading import Thread
     from types import ModuleType
@@ -28,6 +29,9 @@ def activate() -> None:
     try:
         _start(forked=False)
     except Exception as error:
+        # Another interpreter of this process: the probe of the first one samples it too.
+        if str(error).endswith("does not support loading in subinterpreters"):
+            return
         leave_reason(f"{type(error).__name__}: {error}")
 
 
@@ -83,7 +87,12 @@ def _hook() -> None:
     watch.before_import("torch", _before_torch)
     watch.when_imported("threading", _name_threads)
     gc.callbacks.append(_probe.gc_callback)
-    atexit.register(_at_exit)
+    atexit.register(_at_exit, _probe.stop)
+    # From 3.12 on a fork in a process with threads is warned of.
+    if sys.version_info >= (3, 12):
+        from pilotlight.probe import fork_warning
+
+        os.register_at_fork(before=fork_warning.expect, after_in_child=fork_warning.forget)
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
@@ -137,7 +146,7 @@ def _name_threads(threading: "ModuleType") -> None:
 
 def _after_fork_in_child() -> None:
     try:
-        if _is_about_to_exec():
+        if is_about_to_exec():
             return
         _start(forked=True)
         _leave_with_multiprocessing()
@@ -145,7 +154,7 @@ def _after_fork_in_child() -> None:
         leave_reason(f"{type(error).__name__}: {error}")
 
 
-def _is_about_to_exec() -> bool:
+def is_about_to_exec() -> bool:
     """Whether `subprocess` forked only to call somebody's preexec_fn: what it then executes starts
     a probe of its own, if it is a Python."""
     forking = sys._getframe(1).f_back  # None: no Python code forked
@@ -161,14 +170,22 @@ def _leave_with_multiprocessing() -> None:
     util = sys.modules.get("multiprocessing.util")
     if util is None:
         return
-    # A worker first forgets its parent's finalizers, then calls these.
-    util.register_after_fork(_at_exit, lambda leave: util.Finalize(None, leave, exitpriority=-100))
-
-
-def _at_exit() -> None:
     from pilotlight import _probe
 
-    _probe.stop(_uncaught())
+    stop = (_probe.stop,)
+    # A worker first forgets its parent's finalizers, then calls these.
+    util.register_after_fork(
+        _at_exit, lambda leave: util.Finalize(None, leave, args=stop, exitpriority=-100)
+    )
+
+
+def _at_exit(stop: "Callable[[str | None], object]") -> None:
+    """Imports nothing: a program may have taken its modules apart by now."""
+    try:
+        exception = _uncaught()
+    except Exception:
+        exception = None
+    stop(exception)
 
 
 def _uncaught() -> "str | None":

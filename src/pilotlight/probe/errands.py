@@ -45,6 +45,11 @@ def begin() -> None:
         _note(error)
 
 
+def threads() -> int:
+    """How many of this process's threads are ours here."""
+    return 1 + len(_under_way) if _begun_in == os.getpid() else 0
+
+
 def _serve(pid: int) -> None:
     """Connects, does what it is asked, connects again; for as long as this process lives."""
     try:
