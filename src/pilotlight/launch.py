@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -66,6 +67,8 @@ class JobProcess:
     """Started by the constructor; StartFailed if that is impossible."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        # Where whoever started us ignores it, the kernel keeps no exit code for us.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Blocked before the start: a signal that comes early waits for us to pass it on.
         self._waited = {*_PASSED_ON, signal.SIGCHLD}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
@@ -104,7 +107,9 @@ class JobProcess:
             info = signal.sigwaitinfo(self._waited)
             # What the terminal sent has reached the job already.
             if info.si_signo != signal.SIGCHLD and info.si_code != _SI_KERNEL:
-                os.kill(self.pid, info.si_signo)
+                # Of another user's command (sudo) it is not ours to send.
+                with contextlib.suppress(PermissionError):
+                    os.kill(self.pid, info.si_signo)
 
     def _ended(self) -> Ended | None:
         pid, status = os.waitpid(self.pid, os.WNOHANG)

@@ -21,6 +21,26 @@ def test_the_exit_code_passes_through(pilotlight_cli: RunPilotlight, code: int) 
     assert done.returncode == code
 
 
+@pytest.mark.parametrize(
+    "streams", ["<&- >&- 2>&-", "2>&-", ">&-", "2>/dev/full", "2>&1 >/dev/null | true", "| true"]
+)
+def test_the_exit_code_passes_through_where_nobody_hears_us(streams: str) -> None:
+    run = f"'{PYTHON}' -m pilotlight run -- '{PYTHON}' -c 'raise SystemExit(7)' {streams}"
+    done = subprocess.run(["bash", "-c", f"{run}; exit ${{PIPESTATUS[0]}}"], timeout=60)
+    assert done.returncode == 7
+
+
+def test_the_exit_code_passes_through_where_the_ends_of_children_were_ignored(
+    pilotlight_cli: RunPilotlight,
+) -> None:
+    ignore = (
+        f"import os, signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv({PYTHON!r}"
+    )
+    run = [PYTHON, "-m", "pilotlight", "run", "--", PYTHON, "-c", "raise SystemExit(7)"]
+    done = subprocess.run([PYTHON, "-c", f"{ignore}, {run!r})"], capture_output=True, timeout=60)
+    assert (done.returncode, b"Traceback" in done.stderr) == (7, False)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT])
 def test_a_signal_that_ends_the_job_ends_run(pilotlight_cli: RunPilotlight, number: int) -> None:
     program = f"import os; os.kill(os.getpid(), {int(number)})"

@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import pickle
+import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import RunPilotlight
 
 from pilotlight.cli import terminal
 from pilotlight.cli.main import main
@@ -61,6 +63,12 @@ def test_what_is_printed_within_a_verb_is_harmless(capsys: pytest.CaptureFixture
         print(HOSTILE, file=sys.stderr)
     out, err = capsys.readouterr()
     assert not any(map(_is_harmful, out + err))
+
+
+def test_an_output_that_is_full_is_told_in_one_line(pilotlight_cli: RunPilotlight) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = pilotlight_cli("doctor", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, "pilotlight doctor: No space left on device\n")
 
 
 def test_only_one_place_makes_consoles() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
 from pilotlight import __version__
 from pilotlight.cli.command import Command
-from pilotlight.cli.terminal import printable_streams
+from pilotlight.cli.terminal import leave_unsaid, printable_streams
 from pilotlight.errors import PilotlightError
 
 # Verb: class in the module of the same name. Only the module of the verb asked for is imported.
@@ -44,6 +44,7 @@ VERBS = {
     "completion": "Completion",
 }
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DESCRIPTION = "The profiler that stays on: records any Python job, says where the time goes."
 
 
@@ -71,8 +72,14 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output went away (a pager, head): not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_unsaid(sys.stdout)
         return 0
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        leave_unsaid(sys.stdout)
+        print(f"pilotlight {command.name}: {error.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 

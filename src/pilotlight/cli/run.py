@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pilotlight.cli.terminal import leave_unsaid
 from pilotlight.client import Client
 from pilotlight.errors import AgentError, PilotlightError, UsageError
 from pilotlight.launch import Ended, JobProcess, StartFailed, check_exists, split_command
@@ -81,8 +82,16 @@ class Run:
 
 
 def _failed(failed: StartFailed) -> int:
-    print(f"pilotlight run: {failed}", file=sys.stderr)
+    _tell(f"pilotlight run: {failed}")
     return failed.exit_code
+
+
+def _tell(line: str) -> None:
+    """Nobody may be there any more to read it: the job begins and ends as ever."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        leave_unsaid(sys.stderr)
 
 
 def job_environment(job: str, rate: float | None, gpu: str | None = None) -> dict[str, str]:
@@ -131,12 +140,12 @@ class _Voice:
 
     def say(self, line: str) -> None:
         if not self._quiet:
-            print(f"pilotlight: {line}", file=sys.stderr, flush=True)
+            _tell(f"pilotlight: {line}")
 
     def summary(self, output: Path | None, summary: dict[str, Any]) -> None:
         folder = summary["folder"]
         if self._json:
-            print(json.dumps(summary), file=sys.stderr)
+            _tell(json.dumps(summary))
             return
         if summary["not_started"]:
             count = len(summary["not_started"])

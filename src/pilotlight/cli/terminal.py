@@ -6,7 +6,8 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pilotlight.printable import one_line, printable
@@ -40,11 +41,24 @@ class PrintableStream:
 def printable_streams() -> Iterator[None]:
     """Standard output and error show control characters until the end of the block."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = PrintableStream(before[0]), PrintableStream(before[1])
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
+    with ExitStack() as opened:
+        # One that was closed when we were started is None.
+        sys.stdout, sys.stderr = (
+            PrintableStream(stream or opened.enter_context(Path(os.devnull).open("w")))
+            for stream in before
+        )
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
+
+
+def leave_unsaid(stream: TextIO) -> None:
+    """What the stream did not take, and all that follows, goes nowhere: it would fail again as the
+    program ends, and change its exit code."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def overwrite(text: str) -> None:
