@@ -269,6 +269,11 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+// Before a fork, and so with the GIL kept: what another thread did meanwhile would be forked too.
+PyObject* py_threads(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(process_threads(getpid()));
+}
+
 // Never raises: threads call it as they begin.
 PyObject* py_name_thread(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count == 2 && PyLong_Check(args[0]) && PyUnicode_Check(args[1])) {
@@ -324,6 +329,8 @@ PyMethodDef methods[] = {
      "collective(op, group, sequence, bytes, dtype, rank, world, start_ticks, end_ticks, "
      "wait_ticks, flags)"},
     {"step", fast(py_step), METH_FASTCALL, "step(number=None): a step begins now."},
+    {"threads", py_threads, METH_NOARGS,
+     "Of this process, ours too; 0 if the kernel does not say."},
     {"name_thread", fast(py_name_thread), METH_FASTCALL, "name_thread(tid, name)"},
     {"gc_callback", fast(py_gc_callback), METH_FASTCALL, "For gc.callbacks."},
     {nullptr, nullptr, 0, nullptr}};

@@ -28,6 +28,17 @@ ssize_t read_file(const char* path, char* text, size_t capacity) noexcept {
   return got;
 }
 
+// Of /proc/PID/stat, from the third on; 0 if it cannot be read.
+uint64_t stat_field(int pid, int number) noexcept {
+  char path[64], text[1024];
+  snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+  if (read_file(path, text, sizeof(text)) <= 0) return 0;
+  // The name in field 2 may hold anything, also ')' and blanks.
+  const char* field = strrchr(text, ')');
+  for (int i = 2; i < number && field != nullptr; i++) field = strchr(field + 1, ' ');
+  return field == nullptr ? 0 : strtoull(field + 1, nullptr, 10);
+}
+
 // A limit on the size of files holds for memory too, and whoever crosses it gets SIGXFSZ, which
 // ends a program that is not a Python.
 bool is_within_file_limit() noexcept {
@@ -84,16 +95,9 @@ void read_boot_id(uint8_t out[16]) noexcept {
   }
 }
 
-uint64_t process_start_time(int pid) noexcept {
-  char path[64], text[1024];
-  snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-  if (read_file(path, text, sizeof(text)) <= 0) return 0;
-  // The name in field 2 may hold anything, also ')' and blanks.
-  const char* field = strrchr(text, ')');
-  if (field == nullptr) return 0;
-  for (int i = 0; i < 20 && field != nullptr; i++) field = strchr(field + 1, ' ');
-  return field == nullptr ? 0 : strtoull(field + 1, nullptr, 10);
-}
+uint64_t process_start_time(int pid) noexcept { return stat_field(pid, 22); }
+
+uint64_t process_threads(int pid) noexcept { return stat_field(pid, 20); }
 
 const char* why_no_segment(int error) noexcept {
   switch (error) {

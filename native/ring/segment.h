@@ -59,4 +59,7 @@ void read_boot_id(uint8_t out[16]) noexcept;
 // Field 22 of /proc/PID/stat, or 0.
 uint64_t process_start_time(int pid) noexcept;
 
+// Field 20 of it, as Python counts the threads of its process; or 0.
+uint64_t process_threads(int pid) noexcept;
+
 }  // namespace pilotlight

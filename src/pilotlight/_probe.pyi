@@ -54,6 +54,7 @@ def collective(
     """A collective that is over; flags are recording.schema.CollectiveFlag."""
 
 def step(number: int | None = None) -> None: ...
+def threads() -> int: ...
 def name_thread(tid: int | None, name: str) -> None:
     """Any thread of this process; what makes no sense is left out."""
 
