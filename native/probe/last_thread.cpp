@@ -11,12 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <initializer_list>
 
 namespace pilotlight {
 namespace {
 
-constexpr useconds_t kPauseUs = 50000;
+constexpr useconds_t kFirstPauseUs = 1000;
+constexpr useconds_t kMaxPauseUs = 50000;
 constexpr char kOwnName[] = "pilotlight-end";
 
 // Whole names: a program may be called something like ours, and its threads after it.
@@ -57,7 +59,11 @@ bool has_threads() noexcept {
 void* wait_for_last(void*) noexcept {
   pthread_setname_np(pthread_self(), kOwnName);
   // Twice: one may have been made by another that ended while the list was read.
-  for (int without = 0; without < 2; usleep(kPauseUs)) without = has_threads() ? 0 : without + 1;
+  useconds_t pause = kFirstPauseUs;
+  for (int without = 0; without < 2; usleep(pause)) {
+    without = has_threads() ? 0 : without + 1;
+    pause = std::min(pause * 2, kMaxPauseUs);
+  }
   exit(0);  // as the C library does when the last thread has ended
 }
 
