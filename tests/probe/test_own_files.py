@@ -69,10 +69,13 @@ with open(sys.argv[1], "w") as file: print(told, file=file)
     assert told() == alone
 
 
-def test_a_job_that_may_open_few_files_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("most", "is_recorded"), [(16, True), (6, False)])
+def test_a_job_that_may_open_few_files_is_recorded_if_it_does_not_need_them_all(
+    most: int, is_recorded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PILOTLIGHT", "1")
     program = "from pilotlight import _probe; print(_probe.status()['started'])"
-    command = 'ulimit -n 16; exec "$@"'
+    command = f'ulimit -n {most}; exec "$@"'
     words = ["sh", "-c", command, "sh", sys.executable, "-c", program]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert (done.stdout, done.stderr) == (f"{is_recorded}\n", "")
