@@ -78,6 +78,12 @@ def test_a_launcher_that_had_to_start_first_is_left_out() -> None:
     assert waiting_launchers(threads, frozenset(), {0: 0.7}) == frozenset()
 
 
+def test_a_program_that_worked_before_it_had_children_is_no_launcher() -> None:
+    threads = (thread("MainThread", 600, 400, process=0), thread("MainThread", 300, process=1))
+    assert waiting_launchers(threads, frozenset(), {0: 0.02}) == frozenset()
+    assert waiting_launchers(threads, frozenset([1]), {0: 0.02}) == {0}
+
+
 def test_a_parent_is_watched_while_its_children_live(tmp_path: Path) -> None:
     second = 1_000_000_000
     write_head(tmp_path, ranks=0, last_chunk=1)

@@ -16,6 +16,7 @@ OWN_THREAD = "pilotlight"
 _WAITING_RATIO = 0.25
 _BUSY_RATIO = 0.1
 _LAUNCHER_RATIO = 0.1
+_START_RATIO = 0.5
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,15 @@ def waiting_launchers(
     """Processes whose main thread only waits while others work: they say nothing of the job.
 
     `workers` are those that have a rank or steps; a rank that waits says a lot. `beside_children`
-    is how much of the time a parent ran while its children lived: before, it had to start.
+    is how much of the time a parent ran while its children lived: before, it had to start, unless
+    it ran more than half as long as whichever ran longest, where nobody has a rank or steps: then
+    it worked.
     """
+    running_ns: dict[int, int] = {}
+    for row in threads:
+        if row.is_main:
+            running_ns[row.process] = running_ns.get(row.process, 0) + row.times.running_ns
+    longest_ns = max(running_ns.values(), default=0)
     running = {
         row.process: row.times.running_ns / row.times.total_ns
         for row in threads
@@ -117,7 +125,11 @@ def waiting_launchers(
     waiting = {
         process
         for process, ratio in running.items()
-        if min(ratio, beside_children.get(process, 1.0)) <= _LAUNCHER_RATIO
+        if ratio <= _LAUNCHER_RATIO
+        or (
+            beside_children.get(process, 1.0) <= _LAUNCHER_RATIO
+            and (workers or running_ns[process] <= _START_RATIO * longest_ns)
+        )
     }
     return frozenset(waiting - workers)
 
