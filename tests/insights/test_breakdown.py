@@ -142,6 +142,12 @@ def test_the_parts_equal_those_of_hta(
     [
         (LOADS, "enumerate(DataLoader)#next"),
         (LOADS, "data"),
+        (LOADS, "load_batch"),
+        (LOADS, "data loading"),
+        (LOADS, "Fetching data"),
+        (LOADS, "get_next_batch"),
+        (LOADS, "wait for batch"),
+        (LOADS, "batch-generator"),
         (COMPILES, "Torch-Compiled Region: dynamo_compile"),
         (COMPILES, "triton_jit"),
         (COMPILES, "nvrtcCompileProgram"),
@@ -156,6 +162,37 @@ def test_the_host_is_in_a_phase_while_a_span_is_named_so(
     for other in (LOADS, COMPILES, SAVES):
         expected_ns = 100_000 if other is pattern else 0
         assert host_spans(trace, other).total_ns() == expected_ns
+
+
+@pytest.mark.parametrize("name", ["get_data_ptr", "batch_norm", "read_data_done", "forward_batch"])
+def test_a_name_that_only_speaks_of_data_is_no_loader(script: Any, name: str) -> None:
+    trace = script().launch("a", 10).host(name, 100).trace()
+    assert not host_spans(trace, LOADS).total_ns()
+
+
+def beside(story: Any, name: str, start: float, duration: float) -> None:
+    """A span of another thread, which launches nothing."""
+    story.span("user_annotation", name, start, duration)
+    story.events[-1]["tid"] = 33
+
+
+@pytest.mark.parametrize("name", ["load_batch", "async_save"])
+def test_what_goes_on_beside_the_launches_holds_no_device_up(script: Any, name: str) -> None:
+    story = script()
+    for _ in range(10):
+        story.host("aten::mul", 100).launch("a", 10)
+    beside(story, name, 0, story.host_us)
+    found = causes(story.trace())
+    assert set(found) == {Idle.HOST.value}
+
+
+def test_a_host_that_waits_for_a_thread_of_the_loader_waits_for_the_loader(script: Any) -> None:
+    """a and b are launched while it loads; then nothing is until it is done, at 500."""
+    story = script().launch("a", 10).launch("b", 10)
+    story.host_us = 500
+    beside(story, "load_batch", 2, 498)
+    story.launch("c", 10)
+    assert causes(story.trace()) == {Idle.LOADER.value: 473, Idle.HOST.value: 7}
 
 
 def test_idle_while_the_host_waits_for_other_ranks_is_communication_wait(script: Any) -> None:

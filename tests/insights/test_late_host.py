@@ -51,6 +51,16 @@ def test_what_is_compiled_already_is_not_told_to_compile(script: Any) -> None:
     assert "reduce-overhead" in only("A02", story.trace()).fix
 
 
+def test_what_another_thread_does_meanwhile_is_not_the_place(script: Any) -> None:
+    story = script()
+    late(story, "aten::mul", 30)
+    story.span("user_annotation", "write metrics", 0, story.host_us)
+    story.events[-1]["tid"] = 33
+    finding = only("A02", story.trace())
+    assert finding.place == "aten::mul"
+    assert "metrics" not in " ".join(finding.evidence)
+
+
 def test_a_faster_host_does_not_make_the_loader_faster(script: Any) -> None:
     story = script()
 

@@ -110,6 +110,10 @@ def host_operators_during(view: RankView, gaps: Intervals) -> list[tuple[str, fl
     """The operators that the host spends the gaps in, with their share of the gaps: the innermost,
     for those around them are the step itself in the end."""
     spans = view.trace.of_kind(Kind.OPERATOR, Kind.ANNOTATION)
+    # What other threads do meanwhile keeps nobody from launching.
+    launching = np.isin(spans.lane, np.unique(view.calls.lane[view.launch[view.launch != NONE]]))
+    if launching.any():
+        spans = spans.take(launching)
     steps = set(np.flatnonzero([n.startswith("ProfilerStep") for n in view.trace.names]))
     spans = spans.take(~np.isin(spans.name, list(steps)))
     if not len(spans) or not gaps.total_ns():

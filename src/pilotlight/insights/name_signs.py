@@ -13,7 +13,12 @@ from pilotlight.trace.trace import Bool, Trace
 
 LOOKED_AT = 200
 
-LOADS = re.compile(r"data_?loader|^loader\b|^data$", re.IGNORECASE)
+LOADS = re.compile(
+    r"data_?loader|^loader\b|^data$|^data[ _-]?(?:load|fetch|wait)(?:ing)?$|^input[ _]pipeline$"
+    r"|^(?:load|fetch|get|next|read|wait[ _]for)(?:ing)?[ _](?:the[ _]|next[ _])?(?:mini[ _-]?)?"
+    r"(?:batch(?:es)?|data|samples?|examples?)$|^batch[ _-]generator$",
+    re.IGNORECASE,
+)
 COMPILES = re.compile(
     r"dynamo.*compile|_compile\.|inductor.*compil|^compile\b|recompil|triton.*(?:compil|jit)"
     r"|xla.*compil|backend_compile|nvrtc|\(dynamo_timed\)$",
@@ -51,9 +56,10 @@ _SIGNS = (
 )  # fmt: skip
 # One of these is in every name that a pattern matches: plain search is ten times as fast.
 _WORDS = (
-    "data", "loader", "compil", "triton", "nvrtc", "dynamo", "save", "checkpoint", "gloo:", "mpi",
-    "barrier", "rendezvous", "nccl", "c10d", "record_param_comms", "communication", "until_ready",
-    "untilready", "$array.py:", "synchronize", "memcpy", "begincapture",
+    "data", "loader", "batch", "sample", "example", "input", "compil", "triton", "nvrtc", "dynamo",
+    "save", "checkpoint", "gloo:", "mpi", "barrier", "rendezvous", "nccl", "c10d",
+    "record_param_comms", "communication", "until_ready", "untilready", "$array.py:",
+    "synchronize", "memcpy", "begincapture",
 )  # fmt: skip
 _KEY = "_name_signs"
 
