@@ -15,6 +15,7 @@ from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import Breakdown
 from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
 from pilotlight.insights.clock import clock_problems
+from pilotlight.insights.host_excess import with_host_work
 from pilotlight.insights.host_windows import windows_of
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
@@ -153,9 +154,9 @@ def analyze(
         job = job_of(_on(gpu, found.traces) if gpu else found.traces)
         diagnosis = diagnose(job, (*RULES, *plugin_rules()))
         if not job.ranks:
-            diagnosis = _with_host(
-                diagnosis, diagnose_windows(windows_of(job.traces), stall_steps=STALL_STEPS)
-            )
+            of_host = diagnose_windows(windows_of(job.traces), stall_steps=STALL_STEPS)
+            told = with_host_work(of_host.findings, job.traces)
+            diagnosis = _with_host(diagnosis, replace(of_host, findings=told))
         samples = samples_of(files)
         diagnosis = replace(diagnosis, findings=with_samples(diagnosis.findings, samples))
     return Analysis(job, diagnosis, (*found.problems, *clock_problems(job)), samples)

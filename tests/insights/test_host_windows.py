@@ -54,6 +54,44 @@ def test_a_rank_that_computes_longer_is_found(tmp_path: Path) -> None:
     assert job(tmp_path, {"backward": 900.0}) == {"slow_gpu": 2}
 
 
+def ddp(folder: Path, slow: str, steps: int) -> Any:
+    """Four ranks that reduce at the end of each step; rank 2 takes longer, in `slow` or outside."""
+    for rank in range(4):
+        events, now = [], 1000.0
+        for step in range(steps):
+            own = {"aten::mm": 2000.0} | ({slow: 12000.0} if rank == 2 and slow else {})
+            begin = now
+            for name, us in own.items():
+                if name != "nothing":
+                    events.append(_event(name, now, us) | {"cat": "cpu_op"})
+                now += us + 30 * ((rank + step) % 3)
+            events.append(_event("c10d::allreduce_", now, begin + 16000 - now) | {"cat": "cpu_op"})
+            now = begin + 16000
+            events.append(_event(f"ProfilerStep#{step}", begin, now - begin))
+        document = {"distributedInfo": {"rank": rank, "world_size": 4}, "traceEvents": events}
+        (folder / f"rank{rank}.json").write_text(json.dumps(document))
+    return analyze(folder).diagnosis
+
+
+def test_a_few_traced_steps_are_enough_where_one_rank_holds_up_all_in_each(tmp_path: Path) -> None:
+    (finding,) = ddp(tmp_path, "nothing", 5).findings
+    assert (finding.cause, finding.rank, finding.place) == ("straggler", 2, "rank 2")
+    assert any("in no operator" in text for text in finding.evidence)
+
+
+def test_a_straggler_is_told_with_the_operator_that_takes_longer_there(tmp_path: Path) -> None:
+    (finding,) = ddp(tmp_path, "aten::sort", 5).findings
+    assert (finding.rank, finding.place) == (2, "aten::sort")
+    assert "75.0 % of its time in aten::sort; the others 0.0 %" in finding.evidence
+    assert "aten::sort" in finding.fix
+
+
+def test_fewer_steps_than_chance_explains_name_no_rank(tmp_path: Path) -> None:
+    few = ddp(tmp_path, "nothing", 4)
+    assert not few.findings
+    assert {row.rule: row.missing for row in few.not_checked}["A26"].startswith("needs 5 steps")
+
+
 def test_equal_ranks_raise_no_alarm(tmp_path: Path) -> None:
     assert job(tmp_path, {}) == {}
 

@@ -25,6 +25,7 @@ from pilotlight.trace.trace import Bool, Float64
 MIN_STEPS = 20
 # Of steps that are far apart fewer are enough if all say the same, and loudly.
 MIN_STEPS_APART = 8
+MIN_STEPS_TRACED = 5
 LOUD_RATIO = 0.1
 # Of steps that follow each other as few as chance does not explain, by what was usual before.
 A_WHILE_NS = 5_000_000_000
@@ -37,6 +38,7 @@ EXCESS_OF_TWO_RATIO = 0.05
 SPREADS = 5.0
 IMBALANCE_RATIO = 0.05
 EXPLAINED_RATIO = 0.5
+UNEXPLAINED = "no measured part of the step explains it"
 CLOCK_RATIO = 0.9
 THROTTLED_RATIO = 0.05
 
@@ -116,7 +118,8 @@ def _usual_share(own: Float64, is_loud: Bool, least_ns: float) -> float:
 
 
 def _straggler(ranks: Ranks) -> Verdict:
-    own = _own(ranks, 2, MIN_STEPS_APART if ranks.are_apart else MIN_STEPS)
+    usual = MIN_STEPS_APART if ranks.are_apart else MIN_STEPS
+    own = _own(ranks, 2, MIN_STEPS_TRACED if ranks.are_traced else usual)
     if isinstance(own, str):
         return Verdict(missing=own)
     worst = int(own.mean(axis=1).argmax())
@@ -277,4 +280,4 @@ def _host_reason(ranks: Ranks, worst: int) -> _Reason:
             fix = "give the rank more CPU, pin it next to its GPU, set OMP_NUM_THREADS"
             return _Reason("A05", "cpu_contention", fix, evidence)
     fix = "look at this rank's device, host and input; move it to another node"
-    return _Reason("A26", "straggler", fix, "no measured part of the step explains it")
+    return _Reason("A26", "straggler", fix, UNEXPLAINED)

@@ -93,9 +93,10 @@ def _stall(
                 cause=rule[1],
                 title=title,
                 rank=ranks.rank[worst],
-                place=f"rank {ranks.rank[worst]}" if alone else ALL_RANKS,
+                place=f"rank {ranks.rank[worst]}" if alone or len(part) == 1 else ALL_RANKS,
                 evidence=(
-                    f"{percent(gain)} of the step on the worst rank of each step",
+                    f"{_WORDS.get(name, name)}: {percent(gain)} of the step"
+                    + (", on the worst rank of each" if len(part) > 1 else ""),
                     f"in {int((lost > 0.01 * ranks.typical_ns).sum())} of {len(lost)} steps, the"
                     f" longest {milliseconds(float(lost.max()))}",
                 ),

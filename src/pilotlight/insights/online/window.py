@@ -104,6 +104,11 @@ class Ranks:
         return [window.rank for window in self.windows]
 
     @property
+    def are_traced(self) -> bool:
+        """Steps that somebody chose to trace: there are no others to wait for."""
+        return self.stall_steps < STALL_STEPS
+
+    @property
     def typical_ns(self) -> float:
         """The median step; a step is as long as its slowest rank makes it."""
         return float(np.median(self.step_ns.max(axis=0)))
