@@ -89,3 +89,11 @@ def test_a_rank_late_for_its_loader_is_no_straggler_besides() -> None:
     found = diagnose(job_of(simulate(shape, faults))).findings
     assert {finding.cause for finding in found[:2]} == {"sync", "loader"}
     assert "straggler" not in [finding.cause for finding in found]
+
+
+def test_a_late_host_of_one_rank_is_told_beside_a_slow_device_of_another() -> None:
+    shape = JobShape(ranks=8, steps=9, layers=8, experts=8, gemm_us=159, attention_us=108, seed=5)
+    faults = (Fault("cpu_contention", 0, 2.5), Fault("throttle", 2, 1.9))
+    found = diagnose(job_of(simulate(shape, faults))).findings
+    assert {("A02", 0), ("A23", 2)} <= {(finding.rule, finding.rank) for finding in found}
+    assert any("on the other ranks" in text for finding in found for text in finding.evidence)

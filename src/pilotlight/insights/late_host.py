@@ -19,6 +19,7 @@ from pilotlight.insights.host import TINY_RATIO
 from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.insights.rank import RankView
+from pilotlight.insights.stage import like_its_peers
 from pilotlight.trace.interval import Intervals, union
 from pilotlight.trace.nested import own_parts
 from pilotlight.trace.trace import NONE, Kind
@@ -30,6 +31,7 @@ FEW_PAUSES = 3
 PAUSES_PER_STEP = 0.5
 COMPILED_RATIO = 0.3
 PLACE_RATIO = 0.3
+ALONE_RATIO = 0.5
 
 _COMPILED = re.compile(r"CompiledFxGraph|Torch-Compiled Region|CompiledFunction")
 _FIX = "torch.compile, less Python on the step's path, fewer CPU neighbours"
@@ -50,12 +52,29 @@ def host_bound(job: Job) -> Verdict:
     findings = [
         _late(view) for view in job.ranks if view.idle_ratio(Idle.HOST.value) > HOST_IDLE_RATIO
     ]
+    if len(findings) == 1 and (alone := _alone(job, findings[0])):
+        return Verdict((alone,))
     # A host that is late on all ranks is repaired on all: else the others would hold up the job.
     remedy = Remedy(
         roles=(("host", TINY_RATIO), ("call", TINY_RATIO)),
         ranks=tuple(finding.rank for finding in findings if finding.rank is not None),
     )
     return Verdict([replace(finding, remedies=(remedy,)) for finding in findings])
+
+
+def _alone(job: Job, finding: Finding) -> Finding | None:
+    """Of a rank whose host is late while those of the others are not: as if it were like them."""
+    ratios = {view.rank: view.idle_ratio(Idle.HOST.value) for view in job.ranks}
+    mine = ratios.pop(finding.rank or 0)
+    most = max(ratios.values(), default=mine)
+    if most > ALONE_RATIO * mine:
+        return None
+    column = next(i for i, view in enumerate(job.ranks) if view.rank == finding.rank)
+    return replace(
+        finding,
+        evidence=(*finding.evidence, f"on the other ranks {percent(most)} at most"),
+        remedies=like_its_peers(job, column, ("host", "call")),
+    )
 
 
 def _late(view: RankView) -> Finding:

@@ -97,9 +97,14 @@ def _is_enough(other: Finding, finding: Finding) -> bool:
         return other.rank == finding.rank and finding.gain_high_ratio <= little
     if other.rank == finding.rank:
         return other.gain_high_ratio >= finding.gain_high_ratio / 3
-    if {other.rule, finding.rule} <= BLAMES_A_RANK:
+    if _blames_a_rank(other) and _blames_a_rank(finding):
         return False
     return other.gain_high_ratio >= finding.gain_high_ratio / 2
+
+
+def _blames_a_rank(finding: Finding) -> bool:
+    """By its rule, or because it is gone as soon as this rank is like its peers."""
+    return finding.rule in BLAMES_A_RANK or any(remedy.alike for remedy in finding.remedies)
 
 
 def shown(findings: Iterable[Finding]) -> tuple[Finding, ...]:
