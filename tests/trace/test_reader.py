@@ -81,6 +81,43 @@ def test_of_the_windows_of_one_process_the_last_counts(tmp_path: Path) -> None:
     assert "2 earlier windows of this process left out" in str(problem)
 
 
+def window_text(begin_us: float, pid: int = 7) -> bytes:
+    """What one process did from then on, in 1000 us."""
+    lane = {"ph": "X", "cat": "cpu_op", "pid": pid, "tid": pid}
+    spans = [{**lane, "name": "aten::mm", "ts": begin_us + 500 * i, "dur": 500} for i in range(2)]
+    return json.dumps({"traceEvents": spans}).encode()
+
+
+def test_windows_of_one_process_are_no_ranks_whatever_their_names(tmp_path: Path) -> None:
+    for name, begin_us in (("trace_5.json", 9000), ("trace_10.json", 20000)):
+        (tmp_path / name).write_bytes(window_text(begin_us))
+    found = read_traces([tmp_path])
+    assert [Path(trace.source).name for trace in found.traces] == ["trace_10.json"]
+    assert "an earlier window of this process left out" in str(found.problems[0])
+    assert "trace_5.json" in str(found.problems[0])
+
+
+@pytest.mark.parametrize(("begin_us", "pid"), [(9500, 7), (20000, 8)])
+def test_what_is_traced_at_once_or_by_another_process_is_a_rank(
+    tmp_path: Path, begin_us: float, pid: int
+) -> None:
+    (tmp_path / "a.json").write_bytes(window_text(9000))
+    (tmp_path / "b.json").write_bytes(window_text(begin_us, pid))
+    found = read_traces([tmp_path])
+    assert [trace.rank for trace in found.traces] == [0, 1]
+    assert not found.problems
+
+
+def test_what_is_wrong_with_a_member_of_an_archive_names_both_once(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.tar"
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("rank0.json")
+        member.size = 2
+        archive.addfile(member, io.BytesIO(b"{}"))
+    (problem,) = read_traces([path]).problems
+    assert str(problem).startswith(f"{path}:rank0.json: byte 1")
+
+
 def test_a_profile_in_two_formats_counts_once(tmp_path: Path) -> None:
     (tmp_path / "host.trace.json.gz").write_bytes(gzip.compress(trace_text(None)))
     (tmp_path / "perfetto_trace.json.gz").write_bytes(gzip.compress(trace_text(None)))

@@ -63,6 +63,8 @@ class DumpSet:
 
 def read_dumps(folder: Path) -> DumpSet:
     """All dumps of a folder by rank, and a problem for each file that is none."""
+    if folder.exists() and not folder.is_dir():
+        raise NotFound(f"{folder}: a file: name the folder with the dumps of all ranks")
     if not folder.is_dir():
         raise NotFound(f"{folder}: no such folder")
     dumps: dict[int, Dump] = {}

@@ -11,12 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pilotlight import _scan
 from pilotlight.errors import FormatError, UsageError
 from pilotlight.trace.bounded import bound_arrays
 from pilotlight.trace.memory import available_bytes
 from pilotlight.trace.problem import Problem
-from pilotlight.trace.trace import NONE, Trace, TraceSet
+from pilotlight.trace.trace import NONE, Kind, Trace, TraceSet
 from pilotlight.trace.trace_file import TRACE_SUFFIXES, XPLANE_SUFFIX, problem_of, read_file
 
 if TYPE_CHECKING:
@@ -132,25 +134,44 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 def _last_windows(traces: list[Trace]) -> tuple[list[Trace], list[Problem]]:
     """A profiler with a schedule writes a file for each of its windows: of those of one process the
-    last, for between them is time that nobody traced. Their names say which belong together."""
-    windows: dict[str, list[tuple[int, Trace]]] = {}
-    kept: list[Trace] = []
+    last, for between them is time that nobody traced. Their names say which belong together, or
+    that they are of the same process one after the other."""
+    windows: dict[str | tuple[int, str], list[tuple[int, Trace]]] = {}
+    problems, left_out = [], set()
     for trace in traces:
-        match = _WINDOW.fullmatch(trace.source)
+        match, process = _WINDOW.fullmatch(trace.source), _process_of(trace)
         if match:
             windows.setdefault(match.group(1), []).append((int(match.group(2)), trace))
-        else:
-            kept.append(trace)
-    problems = []
-    for found in windows.values():
-        *earlier, (_, last) = sorted(found, key=lambda window: window[0])
-        kept.append(last)
-        if earlier:
-            count = "an earlier window" if len(earlier) == 1 else f"{len(earlier)} earlier windows"
-            first = earlier[0][1].source
-            text = f"{count} of this process left out: name the file to see one, {first}"
-            problems.append(Problem(last.source, "", text))
-    return kept, problems
+        elif process:
+            begin_ns = int(trace.spans.start_ns.min())
+            windows.setdefault((trace.rank, process), []).append((begin_ns, trace))
+    for key, found in windows.items():
+        *earlier, last = [trace for _, trace in sorted(found, key=lambda window: window[0])]
+        if not earlier or not (isinstance(key, str) or _follow_each_other([*earlier, last])):
+            continue
+        left_out |= {id(trace) for trace in earlier}
+        count = "an earlier window" if len(earlier) == 1 else f"{len(earlier)} earlier windows"
+        text = f"{count} of this process left out: name the file to see one, {earlier[0].source}"
+        problems.append(Problem(last.source, "", text))
+    return [trace for trace in traces if id(trace) not in left_out], problems
+
+
+def _process_of(trace: Trace) -> str:
+    """The number of the process that the profiler was in; "" where the trace does not tell it."""
+    host = trace.spans.is_kind(Kind.ANNOTATION, Kind.OPERATOR, Kind.RUNTIME)
+    if trace.format != "kineto" or not host.any():
+        return ""
+    lane = int(np.bincount(trace.spans.lane[host]).argmax())
+    process = trace.lanes[lane].process
+    return process if process.isdigit() else ""
+
+
+def _follow_each_other(traces: list[Trace]) -> bool:
+    """Whether each file begins when the one before has ended; ranks are traced at once."""
+    return len({trace.source for trace in traces}) == len(traces) and all(
+        before.spans.end_ns.max() <= after.spans.start_ns.min()
+        for before, after in itertools.pairwise(traces)
+    )
 
 
 def _ranks(traces: list[Trace]) -> tuple[tuple[Trace, ...], list[Problem]]:

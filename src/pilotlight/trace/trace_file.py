@@ -189,12 +189,13 @@ def _read_tar(file: BlockFile, name: str) -> FileResult:
                 inner = archive.extractfile(member) if member.isfile() else None
                 if inner is None or not member.name.endswith((".json", ".json.gz")):
                     continue
+                place = f"{name}:{member.name}"
                 try:
-                    result = _read_stream(inner, f"{name}:{member.name}", 0)
+                    result = _read_stream(inner, place, 0)
                     traces += result.traces
                     problems += result.problems
                 except FormatError as error:
-                    problems.append(problem_of(name, error))
+                    problems.append(problem_of(place, error))
     except tarfile.TarError as error:
         problems.append(Problem(name, "", f"damaged tar archive ({error})"))
     if not traces and not problems:
