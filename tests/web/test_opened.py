@@ -36,6 +36,18 @@ def test_the_headline_names_the_rank_to_blame_and_how_busy_it_is(job: OpenTrace)
     ), job.answer.headline
 
 
+def test_what_all_ranks_have_is_not_said_to_be_of_one() -> None:
+    def late(rank: int) -> Trace:
+        story = Script(rank)
+        for _ in range(4):
+            story.step(lambda: [story.host("aten::mul", 90).launch("gemm", 50) for _ in range(9)])
+        return story.trace()
+
+    job = job_of([late(rank) for rank in range(3)])
+    told = OpenTrace("0", "job", Analysis(job, diagnose(job), ())).answer.headline
+    assert ": on all ranks the host launches too late (" in told
+
+
 def counted(rank: int, names: tuple[str, ...], values: list[float]) -> Trace:
     """Each of the counters has all of the values."""
     trace = Script(rank).host("aten::mm", 10).trace()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ SYMPTOMS = frozenset({"A25"})
 REPAIRS_THE_OTHER = frozenset({("A08", "A26")})
 # Late for more than this beside its loader, a rank is late for something else as well.
 LITTLE_BESIDE_RATIO = 0.5
+_ON_OTHERS = re.compile(r"(\d+) other ranks? ha(?:s|ve) it too")
 # Rules whose findings are about one rank only.
 BLAMES_A_RANK = frozenset({"A05", "A22", "A23", "A26", "A30"})
 
@@ -63,6 +65,12 @@ def on_others(count: int) -> tuple[str, ...]:
     if not count:
         return ()
     return (f"{count} other ranks have it too" if count > 1 else "1 other rank has it too",)
+
+
+def others_with(finding: Finding) -> int:
+    """How many other ranks have it too, as `on_others` says it."""
+    told = (_ON_OTHERS.fullmatch(text) for text in finding.evidence)
+    return next((int(match.group(1)) for match in told if match), 0)
 
 
 def unexplained(

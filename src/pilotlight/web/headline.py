@@ -5,6 +5,8 @@ from __future__ import annotations
 from statistics import fmean, median
 
 from pilotlight.analysis import Analysis
+from pilotlight.insights.finding import Finding
+from pilotlight.insights.verdicts import others_with
 
 
 def headline(found: Analysis) -> str:
@@ -30,9 +32,18 @@ def headline(found: Analysis) -> str:
         low, high = (_gain(r) for r in (first.gain_low_ratio, first.gain_high_ratio))
         gain = f"{low} to {high} %" if low != high else f"{high} %"
         is_said = not mine or len(job.ranks) < 2 or f"ank {first.rank} " in f"{first.title} "
-        place = "" if is_said else f"on rank {first.rank} "
+        place = "" if is_said else _place(first, len(job.ranks))
         return f"{text}: {place}{within(first.title)} (worth {gain} of the step)."
     return f"{text}: nothing found that would gain 0.5 % of the step."
+
+
+def _place(finding: Finding, ranks: int) -> str:
+    """What all ranks have is not the fault of the one with the most of it."""
+    count = others_with(finding)
+    if count and count + 1 == ranks:
+        return "on all ranks "
+    others = f"and {count} others " if count > 1 else "and another " if count else ""
+    return f"on rank {finding.rank} {others}"
 
 
 def _gain(ratio: float) -> str:
