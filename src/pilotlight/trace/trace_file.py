@@ -13,6 +13,7 @@ from pilotlight.errors import FormatError
 from pilotlight.trace.block import GZIP_MAGIC, BlockFile, Source, Truncated, ahead, expanded
 from pilotlight.trace.device_lanes import by_device
 from pilotlight.trace.kineto import read_kineto
+from pilotlight.trace.merged_ranks import by_rank
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.trace import Trace
 
@@ -157,7 +158,7 @@ def _read_stream(file: Source, name: str, packed_bytes: int) -> FileResult:
 
 def _traces_of(blocks: Iterator[bytes], first: bytes, name: str) -> tuple[Trace, ...]:
     if _JSON.match(first):
-        return by_device(read_kineto(blocks, name))
+        return _of_chrome(read_kineto(blocks, name))
     from pilotlight.trace.ncu import looks_like_ncu, read_ncu
     from pilotlight.trace.perfetto import looks_like_perfetto, read_perfetto
 
@@ -165,7 +166,11 @@ def _traces_of(blocks: Iterator[bytes], first: bytes, name: str) -> tuple[Trace,
         return read_perfetto(blocks, name)
     if name.endswith(NCU_SUFFIX) or looks_like_ncu(first[:4096]):
         return (read_ncu(blocks, name),)
-    return by_device(read_kineto(blocks, name))
+    return _of_chrome(read_kineto(blocks, name))
+
+
+def _of_chrome(trace: Trace) -> tuple[Trace, ...]:
+    return tuple(part for one in by_rank(trace) for part in by_device(one))
 
 
 def _noting_cuts(blocks: Iterator[bytes], name: str, cuts: list[Problem]) -> Iterator[bytes]:
