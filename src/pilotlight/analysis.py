@@ -16,7 +16,7 @@ from pilotlight.insights.breakdown import Breakdown
 from pilotlight.insights.catalogue import RULES, diagnose, plugin_rules
 from pilotlight.insights.clock import clock_problems
 from pilotlight.insights.host_excess import with_host_work
-from pilotlight.insights.host_windows import windows_of
+from pilotlight.insights.host_windows import steady, windows_of
 from pilotlight.insights.job import Job, job_of
 from pilotlight.insights.online.diagnosis import NO_STEPS, ONLINE_RULES, diagnose_windows
 from pilotlight.insights.online.steps import NOT_SENT
@@ -154,7 +154,10 @@ def analyze(
         job = job_of(_on(gpu, found.traces) if gpu else found.traces)
         diagnosis = diagnose(job, (*RULES, *plugin_rules()))
         if not job.ranks:
-            of_host = diagnose_windows(windows_of(job.traces), stall_steps=STALL_STEPS)
+            windows = windows_of(job.traces)
+            of_host = diagnose_windows(
+                steady(windows, STALL_STEPS), stall_steps=STALL_STEPS, told=windows
+            )
             told = with_host_work(of_host.findings, job.traces)
             diagnosis = _with_host(diagnosis, replace(of_host, findings=told))
         samples = samples_of(files)

@@ -92,6 +92,17 @@ def test_fewer_steps_than_chance_explains_name_no_rank(tmp_path: Path) -> None:
     assert {row.rule: row.missing for row in few.not_checked}["A26"].startswith("needs 5 steps")
 
 
+def test_what_is_compiled_in_the_first_step_does_not_come_again(tmp_path: Path) -> None:
+    def once(step: int) -> float:
+        return 5000.0 if step == 0 else 0.0
+
+    write(tmp_path, 0, {"compile": once, "forward": 300.0}, steps=6)
+    assert not analyze(tmp_path).diagnosis.findings
+    write(tmp_path, 0, {"forward": 300.0, "compile": lambda step: once(step - 3)}, steps=6)
+    (finding,) = analyze(tmp_path).diagnosis.findings
+    assert (finding.rule, finding.evidence[1][:14]) == ("A06", "in 1 of 5 step")
+
+
 def test_equal_ranks_raise_no_alarm(tmp_path: Path) -> None:
     assert job(tmp_path, {}) == {}
 

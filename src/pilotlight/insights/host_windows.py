@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,6 +54,22 @@ def windows_of(traces: Sequence[Trace]) -> list[RankWindow]:
             )
         )
     return found
+
+
+def steady(windows: Sequence[RankWindow], least_steps: int) -> list[RankWindow]:
+    """Without the first step, in which the profiler starts and code is compiled, where as many
+    others are left."""
+    return [
+        replace(
+            window,
+            step=window.step[1:],
+            step_ns=window.step_ns[1:],
+            parts_ns={name: values[1:] for name, values in window.parts_ns.items()},
+        )
+        if len(window.step) > least_steps
+        else window
+        for window in windows
+    ]
 
 
 def host_parts(trace: Trace) -> dict[str, Intervals]:

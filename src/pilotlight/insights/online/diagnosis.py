@@ -51,7 +51,10 @@ def diagnose_windows(
         if verdict.missing:
             not_checked.append(NotChecked("A33", "hang", verdict.missing))
     ranks = ranks_of(windows, stall_steps)
-    compared = ranks if told is None else ranks_of(told, stall_steps, are_apart=True)
+    compared = ranks
+    if told is not None:
+        # Those of a trace follow each other.
+        compared = ranks_of(told, stall_steps, are_apart=not ranks.are_traced)
     findings: list[Finding] = []
     for rule, cause, check, _ in _RULES:
         looked_at = compared if check in _COMPARING else ranks
