@@ -151,3 +151,13 @@ def test_a_device_that_hardly_computes_is_no_rank(tmp_path: Path) -> None:
     path.write_text(json.dumps([kernel(0, 10, 400, 1), kernel(1, 50, 4, 2)]))
     (trace,) = read_file(path).traces
     assert len(trace.of_kind(Kind.KERNEL)) == 2
+
+
+def test_the_steps_that_jax_numbers_are_those_of_the_host(tmp_path: Path) -> None:
+    def train(pid: int, number: str, start: float, duration: float = 10) -> dict[str, Any]:
+        return span(pid, 9, "train", start, duration) | {"args": {"step_num": number}}
+
+    steps = [train(701, "7", 20), train(701, "6", 5), train(701, "6", 6, 2), train(701, "x", 40)]
+    (trace,) = read(tmp_path, [*HOST, *jax_device(1, 0), *steps, train(1, "6", 8)])
+    assert trace.steps.number.tolist() == [6, 7]
+    assert trace.steps.start_ns.tolist() == [5000, 20000]

@@ -16,7 +16,7 @@ from pilotlight.trace.flow import paired
 from pilotlight.trace.kineto_detail import KinetoDetail
 from pilotlight.trace.problem import Problem
 from pilotlight.trace.span_table import KIND_OF_CATEGORY
-from pilotlight.trace.step import steps_of
+from pilotlight.trace.step import STEP_NUMBER, numbered_steps, steps_of
 from pilotlight.trace.trace import NONE, Argument, Counters, Kind, Lane, Spans, Trace
 
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -50,6 +50,7 @@ ARGUMENTS = {
     "Seq": INTEGER,
     "wait_on_stream": INTEGER,
     "wait_on_cuda_event_record_corr_id": INTEGER,
+    STEP_NUMBER: INTEGER,
 }
 # What MTIA's queues do beside kernels.
 _KINDS_BY_NAME = {
@@ -114,6 +115,8 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
     lane_names = dict(scanner.lane_names())
     lanes = tuple(Lane(*key, lane_names.get(i, "")) for i, key in enumerate(scanner.lanes()))
     arguments = _arguments(scanner)
+    processes = _processes(scanner.process_names())
+    steps = steps_of(names, spans)
     info = metadata.get("distributedInfo")
     info = info if isinstance(info, dict) else {}
     return Trace(
@@ -126,13 +129,13 @@ def _trace(scanner: _scan.Scanner, source: str) -> Trace:
         lanes=lanes,
         spans=spans,
         counters=counters,
-        steps=steps_of(names, spans),
+        steps=steps if len(steps) else numbered_steps(spans, lanes, processes, arguments),
         problems=(*_problems(scanner, source), *problems),
         skipped=scanner.skipped(),
         flows=paired(scanner.flows(), base_ns),
         arguments=arguments,
         detail=KinetoDetail(names, lanes, spans, arguments),
-        processes=_processes(scanner.process_names()),
+        processes=processes,
         memory_bytes=_memory_bytes(metadata.get("deviceProperties")),
     )
 

@@ -7,7 +7,17 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from pilotlight.trace.trace import NONE, Int64, Kind, Lane, Spans, Steps, Trace
+from pilotlight.trace.trace import (
+    NONE,
+    Argument,
+    Int64,
+    Kind,
+    Lane,
+    Spans,
+    Steps,
+    Trace,
+    no_steps,
+)
 
 # `iteration 3`, `train_step_3`, `global_step=3`, `epoch 1 step 3`, `Step: 3/100`.
 _STEP = re.compile(
@@ -16,6 +26,7 @@ _STEP = re.compile(
     r"(?:step|iteration|iter)[ _#:=]{0,2})(?P<number>\d+)(?:/\d+)?\]?$",
     re.I,
 )
+STEP_NUMBER = "step_num"  # of jax.profiler.StepTraceAnnotation
 _HOST_KINDS = (Kind.ANNOTATION, Kind.OPERATOR, Kind.OTHER)
 
 
@@ -40,6 +51,23 @@ def steps_of(names: tuple[str, ...], spans: Spans) -> Steps:
     rows = own if len(own) else rows
     order = _outermost(spans, rows[np.lexsort((-spans.duration_ns[rows], spans.start_ns[rows]))])
     return Steps(numbers[spans.name[order]], spans.start_ns[order], spans.duration_ns[order])
+
+
+def numbered_steps(
+    spans: Spans,
+    lanes: tuple[Lane, ...],
+    processes: dict[str, str],
+    arguments: dict[str, Argument],
+) -> Steps:
+    """Those that JAX annotates: in traces of its own the host's spans say the number besides."""
+    told = arguments.get(STEP_NUMBER)
+    if told is None:
+        return no_steps()
+    of_host = [not processes.get(lane.process, "").startswith("/device:") for lane in lanes]
+    chosen = np.array(of_host, np.bool_)[spans.lane[told.rows]] & (told.values >= 0)
+    rows, numbers = told.rows[chosen].astype(np.int64), told.dense(len(spans))
+    order = _outermost(spans, rows[np.lexsort((-spans.duration_ns[rows], spans.start_ns[rows]))])
+    return Steps(numbers[order], spans.start_ns[order], spans.duration_ns[order])
 
 
 def _outermost(spans: Spans, order: Int64) -> Int64:

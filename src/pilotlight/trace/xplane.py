@@ -13,7 +13,7 @@ from pilotlight.errors import FormatError
 from pilotlight.trace.device_lanes import device_kind, host_kind, is_stream
 from pilotlight.trace.protobuf import Field, fields, signed, text
 from pilotlight.trace.span_table import SpanTable
-from pilotlight.trace.step import steps_of
+from pilotlight.trace.step import STEP_NUMBER, steps_of
 from pilotlight.trace.trace import NONE, Kind, Steps, Trace, no_counters
 
 MAX_BYTES = 2 << 30
@@ -21,7 +21,6 @@ MOST_NS = 1 << 62
 
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d+)")
 _CORRELATION = "correlation_id"
-_STEP = "step_num"  # of jax.profiler.StepTraceAnnotation
 _STEP_LINE = "Steps"  # of a TPU: spans that are called by the number of the step
 _CATEGORY = "hlo_category"
 _INSTRUCTION = re.compile(r"%([\w.-]+) = ")  # a TPU's operations can be called by their whole text
@@ -171,7 +170,7 @@ def _add(
 ) -> list[tuple[int, int, int]]:
     """Adds the spans of a plane; of those that number a step: start, number and duration."""
     correlation_ids = {key for key, name in plane.stats.items() if name == _CORRELATION}
-    step_ids = {key for key, name in plane.stats.items() if name == _STEP}
+    step_ids = {key for key, name in plane.stats.items() if name == STEP_NUMBER}
     steps = []
     for line in plane.lines:
         thread, begin_ns, events = _line(line)
