@@ -98,7 +98,9 @@ def sample_imbalance(job: Job) -> Verdict:
     # What a rank always has more or less is no matter of its samples.
     above = (relative > 1).mean(axis=1)
     always = np.minimum(above, 1 - above) <= SELDOM_RATIO
-    relative[always] /= relative[always].mean(axis=1, keepdims=True)
+    means = relative.mean(axis=1)
+    always &= means > 0
+    relative[always] /= means[always, np.newaxis]
     ratio = _lost_ratio(job, compute, relative)
     by_chance = CHANCE_SPREADS * float(np.median([launch_noise(view) for view in job.ranks]))
     if ratio < max(IMBALANCE_RATIO, VARYING_SHARE * all_ratio, by_chance):

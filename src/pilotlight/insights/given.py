@@ -21,6 +21,11 @@ def given_ns(trace: Trace, calls: Spans, waits: Spans) -> Int64:
         mine = calls.lane == lane
         spans = trace.spans.take(np.flatnonzero(on_host & (trace.spans.lane == lane)))
         around = union(spans.start_ns, spans.end_ns)
-        place = np.searchsorted(around.start_ns, given[mine], side="right") - 1
-        given[mine] = around.start_ns[place]
+        if not len(around):
+            continue
+        own_ns = given[mine]
+        place = (np.searchsorted(around.start_ns, own_ns, side="right") - 1).clip(min=0)
+        # A call that takes no time may be in none of them.
+        inside = (around.start_ns[place] <= own_ns) & (own_ns <= around.end_ns[place])
+        given[mine] = np.where(inside, around.start_ns[place], own_ns)
     return given

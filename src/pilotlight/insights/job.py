@@ -14,6 +14,7 @@ from pilotlight.insights.collective import Collectives, match_collectives
 from pilotlight.insights.followed import followed
 from pilotlight.insights.launched import launch_rows
 from pilotlight.insights.rank import RankView
+from pilotlight.trace.step import lasting
 from pilotlight.trace.trace import Float64, Steps, Trace
 
 
@@ -72,7 +73,8 @@ def job_of(traces: Sequence[Trace]) -> Job:
     for trace in traces:
         device = device_spans(trace)
         launch, calls = launch_rows(trace, device)
-        trace = replace(trace, steps=followed(trace.steps, device, launch, calls))
+        found = followed(lasting(trace.steps), device, launch, calls)
+        trace = replace(trace, steps=found)
         line = timeline(trace)
         if line is None:
             continue

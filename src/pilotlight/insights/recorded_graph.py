@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilotlight import _replay
+from pilotlight.errors import FormatError
 from pilotlight.insights.blocking import MEMORY, awaits_copy, call_rows, draining_calls, stages_copy
 from pilotlight.insights.collective import Collectives, clock_offsets
 from pilotlight.insights.given import given_ns
@@ -92,7 +93,9 @@ class RecordedGraph:
 
 
 def recorded_graph(job: Job) -> RecordedGraph:
-    """Raises FormatError if the ranks wait for each other in a circle."""
+    """Raises FormatError if the ranks wait for each other in a circle, or no device worked."""
+    if not job.ranks:
+        raise FormatError("no device activity within the steps")
     offset_ns = _offsets_ns(job)
     begin_ns = min(
         int(view.trace.spans.start_ns.min()) - offset

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pilotlight.errors import FormatError
 from pilotlight.insights.breakdown import (
     Breakdown,
     CategoryTime,
@@ -101,11 +102,15 @@ def _breakdowns(job: Job, of: str) -> list[Row]:
 
 
 def _critical_path(told: Told) -> list[PathPart]:
-    """Of what represents the job, as the gains are; empty for jobs too large to replay."""
+    """Of what represents the job, as the gains are; empty for jobs that cannot be replayed, for
+    which `pricing` says why."""
     job = told.job
     if not job.ranks or too_many_spans(job) is not None:
         return []
-    return critical_path(recorded_graph(steady_part(job)))
+    try:
+        return critical_path(recorded_graph(steady_part(job)))
+    except FormatError:
+        return []
 
 
 def _findings(told: Told) -> list[Row]:

@@ -18,6 +18,7 @@ from pilotlight.errors import FormatError, UsageError
 from pilotlight.trace.bounded import bound_arrays
 from pilotlight.trace.memory import available_bytes
 from pilotlight.trace.problem import Problem
+from pilotlight.trace.step import lasting
 from pilotlight.trace.trace import NONE, Kind, Trace, TraceSet
 from pilotlight.trace.trace_file import TRACE_SUFFIXES, XPLANE_SUFFIX, problem_of, read_file
 
@@ -66,7 +67,7 @@ def read_traces(
 
 def _placed(trace: Trace, captured: Captured | None) -> Trace:
     if captured is None:
-        return trace
+        return replace(trace, steps=lasting(trace.steps))
     from pilotlight.trace.captured import placed
 
     return placed(trace, captured)

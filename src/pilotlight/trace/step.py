@@ -70,6 +70,14 @@ def numbered_steps(
     return Steps(numbers[order], spans.start_ns[order], spans.duration_ns[order])
 
 
+def lasting(steps: Steps) -> Steps:
+    """Without those that take no time: nothing can be a part of them."""
+    kept = steps.duration_ns > 0
+    if kept.all():
+        return steps
+    return Steps(steps.number[kept], steps.start_ns[kept], steps.duration_ns[kept])
+
+
 def _outermost(spans: Spans, order: Int64) -> Int64:
     """Without the spans that lie within an earlier one; `order`: by their begin, longest first."""
     if not len(order):

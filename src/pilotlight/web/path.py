@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pilotlight.errors import FormatError
 from pilotlight.insights.critical_path import chain
 from pilotlight.insights.job import Job
 from pilotlight.insights.recorded_graph import Role, recorded_graph
@@ -52,7 +53,10 @@ def path_of(job: Job, offset_ns: Mapping[int, int]) -> Path:
         return Path({}, {}, "no rank with a device")
     if sum(len(view.trace.spans) for view in job.ranks) > SPANS_LIMIT:
         return Path({}, {}, f"more than {SPANS_LIMIT:,} spans")
-    graph = recorded_graph(job)
+    try:
+        graph = recorded_graph(job)
+    except FormatError as error:
+        return Path({}, {}, str(error))
     nodes, ends = chain(graph)
     length = graph.duration_ns[nodes]
     begin_ns = min(int(v.trace.spans.start_ns.min()) - offset_ns[v.rank] for v in job.ranks)
