@@ -1,10 +1,11 @@
 """The readers written in Python under a coverage-guided fuzzer.
 
-    python tests/trace/fuzz_readers.py perfetto|xplane|ncu|flight_recorder|nsys|tar [options]
+    python tests/trace/fuzz_readers.py perfetto|xplane|ncu|flight_recorder|nsys|tar|job [options]
 
 Any bytes have to be read or refused with a FormatError that names the file; the options are
 libFuzzer's. For nsys the bytes choose columns to leave out and values to put in, of an export that
-is diagnosed as well; for tar they replace a part of an archive.
+is diagnosed as well; for tar they replace a part of an archive; for job they choose the events of
+up to three ranks, which are analysed with all tables.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -20,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import FunctionType, ModuleType
+from typing import Any
 
 import atheris
 
@@ -27,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.trace import nsys_tables
 
+from pilotlight.analysis import analyze
 from pilotlight.errors import FormatError
 from pilotlight.insights.catalogue import diagnose
 from pilotlight.insights.job import job_of
@@ -64,6 +68,57 @@ def _export(data: bytes) -> object:
     return diagnose(job_of([replace(trace, rank=i) for i, trace in enumerate(traces)]))
 
 
+_CATEGORIES = (
+    "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_sync", "cpu_op", "user_annotation",
+    "python_function", "gpu_user_annotation", "",
+)  # fmt: skip
+_NAMES = (
+    "gemm", "ncclDevKernel_AllReduce", "cudaLaunchKernel", "cudaStreamSynchronize", "cudaMalloc",
+    "ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4", "aten::mm",
+    "enumerate(DataLoader)#next", "load_batch", "torch.save", "Python GC", "c10d::allreduce_",
+    "Torch-Compiled Region: dynamo_compile", "Optimizer.step#SGD.step", "softmax",
+)  # fmt: skip
+_SAID = (
+    ("correlation", (1, 2, 3, 4)), ("Input Dims", ([[4, 8], [8, 16]], [], [[-1, 1 << 40]])),
+    ("grid", ([132, 1, 1], [0, 0, 0])), ("Collective name", ("allreduce", "send")),
+    ("In msg nelems", (0, 1 << 20)), ("Group size", (0, 2)), ("Process Group Name", ("0", "1")),
+    ("step_num", ("0", "1")), ("bytes", (-1, 1 << 62)),
+)  # fmt: skip
+
+
+def _job(data: bytes) -> object:
+    chosen = atheris.FuzzedDataProvider(data)
+    folder = Path(tempfile.mkdtemp())
+    try:
+        for rank in range(chosen.ConsumeIntInRange(1, 3)):
+            count = chosen.ConsumeIntInRange(1, 60)
+            document = {"deviceProperties": [{"name": "NVIDIA H100 80GB HBM3"}],
+                        "distributedInfo": {"rank": rank, "world_size": 3},
+                        "traceEvents": [_event(chosen) for _ in range(count)]}  # fmt: skip
+            (folder / f"{rank}.json").write_text(json.dumps(document))
+        return analyze(folder).to_dict()
+    finally:
+        shutil.rmtree(folder)
+
+
+def _event(chosen: Any) -> dict[str, object]:
+    said = {
+        key: chosen.PickValueInList(list(values))
+        for key, values in _SAID
+        if chosen.ConsumeIntInRange(0, 2) == 0
+    }
+    return {
+        "ph": "X",
+        "cat": chosen.PickValueInList(list(_CATEGORIES)),
+        "name": chosen.PickValueInList(list(_NAMES)),
+        "pid": chosen.ConsumeIntInRange(0, 2),
+        "tid": chosen.ConsumeIntInRange(0, 2),
+        "ts": chosen.ConsumeIntInRange(0, 5000),
+        "dur": chosen.ConsumeIntInRange(0, 300),
+        "args": said,
+    }
+
+
 def _archive() -> bytes:
     event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
     content = json.dumps([event]).encode()
@@ -94,6 +149,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "flight_recorder": _written(lambda path: read_dump(path, 0)),
     "nsys": _export,
     "tar": _damaged_archive,
+    "job": _job,
 }
 
 # Small files to begin with: formats whose heads the fuzzer would hardly come upon.
@@ -113,6 +169,7 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     ),
     "flight_recorder": (pickle.dumps(_DUMP, protocol=2), json.dumps(_DUMP).encode()),
     "nsys": tuple(Random(number).randbytes(300) for number in range(8)),
+    "job": tuple(Random(number).randbytes(1500) for number in range(8)),
 }
 
 
@@ -141,7 +198,7 @@ def main() -> None:
 
     # Not while they are imported: the importer of an editable installation is not seen then.
     for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("pilotlight.trace."):
+        if module_name.startswith(("pilotlight.trace.", "pilotlight.insights.")):
             _instrument(module)
     atheris.Setup(sys.argv, one)
     atheris.Fuzz()
