@@ -43,6 +43,19 @@ def test_a_schema_with_fewer_columns_is_read(tmp_path: Path) -> None:
     assert trace.problems[0].text == "1 spans without a start or an end left out"
 
 
+def test_an_export_without_the_names_of_its_kernels_says_so(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "a.sqlite",
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL"
+        " (start INTEGER, end INTEGER, deviceId INTEGER, globalPid INTEGER, shortName INTEGER)",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 9, 0, {PROCESS}, 1)",
+    )
+    (trace,) = read_sqlite(path)
+    assert [str(problem) for problem in trace.problems] == [
+        f"{path}: StringIds: names of kernels or calls are not in it: shown as (unnamed kernel)"
+    ]
+
+
 def test_an_sqlite_file_of_another_tool_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.sqlite", "CREATE TABLE notes (id INTEGER)")
     with pytest.raises(FormatError, match="of another tool"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pilotlight.errors import FormatError
+from pilotlight.trace.problem import Problem
 from pilotlight.trace.process_table import ProcessTable, in_order
 from pilotlight.trace.sqlite import Database
 from pilotlight.trace.trace import Kind, Trace
@@ -28,6 +30,7 @@ _SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _NVTX = "NVTX_EVENTS"
 _NVTX_RANGES = (59, 60)
+_NO_KERNEL, _NO_CALL = "(unnamed kernel)", "(unnamed call)"
 _SIDES = tuple(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ")
 _TABLES = (_KERNEL, _GRAPH, _MEMCPY, _RUNTIME, _NVTX)
 # What every export has, of a program without a GPU too.
@@ -64,13 +67,20 @@ def read_nsys(database: Database, source: str) -> tuple[Trace, ...]:
         )
     names = _gpu_names(database)
     gpus = _gpus_of_processes(database)
-    return tuple(
+    first, *others = (
         trace
         for table in found
         for trace in table.finish(
             "nsys", {d: names[gpu] for d, gpu in gpus(table.pid).items() if gpu in names}
         )
     )
+    unnamed = {_NO_KERNEL, _NO_CALL}.intersection(
+        name for trace in (first, *others) for name in trace.names
+    )
+    if unnamed:
+        text = f"names of kernels or calls are not in it: shown as {' and '.join(sorted(unnamed))}"
+        first = replace(first, problems=(Problem(source, "StringIds", text), *first.problems))
+    return first, *others
 
 
 def _gpu_names(database: Database) -> dict[Any, str]:
@@ -95,7 +105,7 @@ def _gpus_of_processes(database: Database) -> Callable[[int], Mapping[int, Any]]
 def _device_spans(database: Database, strings: dict[int, str], process: Process) -> None:
     shape = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
     for row in database.rows(_KERNEL, (*shape, "demangledName", "shortName", *_SIDES)):
-        name = strings.get(row[6]) or strings.get(row[7]) or "(unnamed kernel)"
+        name = strings.get(row[6]) or strings.get(row[7]) or _NO_KERNEL
         table = process(row[2])
         table.add_device(row[:2], row[3:5], Kind.KERNEL, name, row[5])
         table.add_grid(row[5], row[0], row[8:11], row[11:14])
@@ -115,7 +125,7 @@ def _device_spans(database: Database, strings: dict[int, str], process: Process)
 
 def _host_spans(database: Database, strings: dict[int, str], process: Process) -> None:
     for row in database.rows(_RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId")):
-        name = re.sub(r"_v\d+$", "", strings.get(row[4], "(unnamed call)"))
+        name = re.sub(r"_v\d+$", "", strings.get(row[4], _NO_CALL))
         process(row[2]).add_host(row[:2], _thread(row[2]), Kind.RUNTIME, name, row[3])
     for row in database.rows(_NVTX, ("start", "end", "globalTid", "eventType", "text", "textId")):
         if row[3] not in _NVTX_RANGES:
