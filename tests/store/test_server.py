@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from tests.store.conftest import fill
+from tests.store.test_sandbox import PRYING
 
 from pilotlight.cli.main import main
 from pilotlight.errors import StoreError, UsageError
 from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
 from pilotlight.store import queries
 from pilotlight.store.batch import Clock, decode
+from pilotlight.store.ddl import local_name
 from pilotlight.store.place import StorePlace, parse_place
 from pilotlight.store.queries import Reader, last
 from pilotlight.store.sandbox import query
@@ -129,6 +131,19 @@ def test_a_cluster_takes_rows_once_keeps_tenants_apart_and_says_when_a_shard_is_
             # What a dead shard should have waits for it: it is neither lost nor kept aside.
             with pytest.raises(Passing):
                 fill_rows(store, 200)
+
+
+@pytest.mark.parametrize("options", ["", "?cluster=prod"])
+def test_nothing_that_a_tenant_asks_of_a_server_is_reckoned_of_rows_of_others(
+    server: RunningServer, tmp_path: Path, options: str
+) -> None:
+    with Store(server.place(tmp_path / "folder", options)) as store:
+        fill(store, JOB, 2)
+        fill(store, FleetJob("train", 1, 1), 2, tenant="other")
+        for table in ("steps", "ranks"):
+            store.command(f"OPTIMIZE TABLE {local_name(table, options[9:])} FINAL")
+        for sql in PRYING:
+            assert query(store, "other", sql).rows, sql
 
 
 def fill_rows(store: Store, ranks: int) -> None:

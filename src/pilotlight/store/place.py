@@ -38,6 +38,10 @@ class StorePlace:
     server: Server | None = None
 
     @property
+    def database(self) -> str:
+        return self.server.database if self.server is not None else "default"
+
+    @property
     def engine(self) -> Path:
         return self.folder / "engine"
 

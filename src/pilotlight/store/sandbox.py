@@ -11,6 +11,7 @@ from typing import Any
 
 from pilotlight.errors import PilotlightError, StoreError, UsageError
 from pilotlight.store.functions import WITHOUT_BRACKETS, Functions, functions_of
+from pilotlight.store.own_rows import ASKED_LAST, of_tenant, without_own_rows
 from pilotlight.store.schema import TABLES
 from pilotlight.store.store import ShardDown, Store, refused
 
@@ -47,6 +48,11 @@ _WITH = re.compile(
     r"(?:\bwith\b|,)\s*(?:recursive\s+)?([A-Za-z_]\w*)\s+as\s*(?:materialized\s*)?\(",
     re.IGNORECASE,
 )
+_LEFT_OUT = {
+    "FINAL": "rows that a newer one replaces are not shown anyway",
+    "PREWHERE": "write WHERE",
+}
+_LEFT_OUT_WORD = re.compile(rf"(?<! AS) ({'|'.join(_LEFT_OUT)})\b")
 
 
 @dataclass(frozen=True)
@@ -62,15 +68,17 @@ class Found:
 def query(store: Store, tenant: str, sql: str, limit: int = MOST_ROWS) -> Found:
     """UsageError: it is not allowed, or the engine cannot do it, and why."""
     text = _one_statement(store, sql)
-    check(store, text)
+    tables = check(store, text)
     limit = min(limit, MOST_ROWS)
     settings = _settings(tenant)
     if not store.is_distributed:
+        text = of_tenant(store.place.database, text, tables, tenant)
         return _run(store, text, limit, {"limit": limit + 1, **settings})
     # No shard must leave out rows that others are added to: the answer alone is cut, in blocks.
     cut = {"max_result_rows": limit + 1, "result_overflow_mode": "break"}
     settings = {
-        "distributed_product_mode": "global", "skip_unavailable_shards": 0, **cut, **settings
+        "distributed_product_mode": "global", "skip_unavailable_shards": 0, **cut,
+        **_asked_last(store), **settings,
     }  # fmt: skip
     try:
         return _run(store, text, limit, settings)
@@ -117,19 +125,37 @@ def _failure(error: Exception) -> PilotlightError:
     if code is None or isinstance(reason, ShardDown):
         return reason
     said = str(reason).replace("the store refused", "the query failed", 1)
+    said = without_own_rows(said)
     if code in (_TIMEOUT_EXCEEDED, _MEMORY_LIMIT_EXCEEDED):
         said += f"; {TIME_S} s and {MEMORY_BYTES >> 30} GB is all it may: ask for less"
     return UsageError(said)
 
 
-def check(store: Store, sql: str) -> None:
-    """Asks the engine's own parser what the query reads and calls."""
+def _asked_last(store: Store) -> dict[str, object]:
+    """Of shards a tenant's own rows cannot be named, or all of them would be sent here: instead
+    nothing that it asks is moved before the condition that they are its own. What an engine does
+    not know it does not do."""
+    known = store.select(
+        "SELECT name FROM system.settings WHERE name IN {names:Array(String)}",
+        {"names": list(ASKED_LAST)},
+    )
+    return {str(name): 0 for (name,) in known}
+
+
+def check(store: Store, sql: str) -> frozenset[str]:
+    """Asks the engine's own parser what the query reads and calls; the tables that it reads."""
     with _understood():
         tree = store.syntax_tree(sql)
     if not tree or not tree[0].startswith("SelectWithUnionQuery"):
         raise UsageError("only SELECT is allowed here")
     local = {name.lower() for name in _WITH.findall(sql)}
+    bare = _QUOTED.sub("''", sql)
+    if left_out := _LEFT_OUT_WORD.search(bare):
+        raise UsageError(f"leave {left_out[1]} out: {_LEFT_OUT[left_out[1]]}")
+    if hidden := PUBLIC.intersection(name.lower() for name in _WITH.findall(bare)):
+        raise UsageError(f"WITH {min(hidden)!r:.60}: that is the name of a table")
     functions = functions_of(store)
+    read: set[str] = set()
     above: list[_Node] = []
     for line in tree:
         match = _NODE.match(line)
@@ -143,9 +169,11 @@ def check(store: Store, sql: str) -> None:
             above[-1].children += 1
         if node.kind == "TableIdentifier":
             _check_table(store, node.value, local)
+            read.add(node.value)
         else:
             _check_node(node, above, functions)
         above.append(node)
+    return PUBLIC & read
 
 
 @dataclass
