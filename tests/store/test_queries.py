@@ -416,3 +416,72 @@ def test_the_launcher_of_a_node_without_rank_0_is_counted_nowhere(filled: Store)
     day = Span(now_ns - 24 * HOUR_NS, now_ns + HOUR_NS)
     (listed,) = (one for one in queries.jobs(Reader(filled), day) if one.job == "second")
     assert (listed.ranks, round(listed.gpu_hours, 3), listed.has_gpus) == (2, 2.0, False)
+
+
+def _restarted(store: Store, tenant: str, began_ns: tuple[int, int]) -> Reader:
+    """The only job of a tenant, in two attempts of one rank: 30 steps of 3 s, then 60 of 1 s."""
+    for attempt, (start_ns, count, step_ns) in enumerate(
+        [(began_ns[0], 30, 3 * 10**9), (began_ns[1], 60, 10**9)]
+    ):
+        who = {"tenant": tenant, "job": "again", "attempt": attempt, "node": "n"}
+        end_ns = start_ns + count * step_ns
+        times = {"started_ns": start_ns, "updated_ns": end_ns, "ended_ns": end_ns}
+        store.insert_rows("jobs", [{**who, **times, "state": "finished", "command": "x"}])
+        store.insert_rows("ranks", [{**who, **times, "rank": 0, "role": "rank", "gpu": -1}])
+        steps = [
+            {**who, "rank": 0, "step": n, "start_ns": start_ns + n * step_ns} for n in range(count)
+        ]
+        store.insert_rows("steps", [{**one, "duration_ns": step_ns} for one in steps])
+    return Reader(store, tenant)
+
+
+def test_ranks_have_the_steps_of_their_own_attempt_alone(filled: Store) -> None:
+    now_ns = time.time_ns()
+    reader = _restarted(filled, "ranks", (now_ns - 600 * 10**9, now_ns - 120 * 10**9))
+    for attempt, steps, step_ns in ((None, 60, 10**9), (1, 60, 10**9), (0, 30, 3 * 10**9)):
+        (row,) = queries.ranks(reader, "again", hour(), attempt)
+        assert (row.steps, row.step_ns, row.slowest_ns) == (steps, step_ns, step_ns)
+
+
+def test_a_job_with_news_is_listed_with_its_attempts_of_long_ago(filled: Store) -> None:
+    now_ns = time.time_ns()
+    began_ns = now_ns - 30 * HOUR_NS
+    reader = _restarted(filled, "listed", (began_ns, now_ns - 120 * 10**9))
+    (listed,) = queries.jobs(reader, hour())
+    assert listed == queries.job(reader, "again").row
+    assert (listed.attempts, listed.started_ns, listed.steps) == (2, began_ns, 90)
+    assert not queries.jobs(reader, Span(0, began_ns))
+
+
+@pytest.mark.parametrize("days", [1, 5, 20, 90])
+def test_a_short_job_of_long_ago_is_told_from_what_is_still_kept_of_it(
+    filled: Store, days: int
+) -> None:
+    """Fine windows are kept for days, coarse ones for months."""
+    began_ns = time.time_ns() - days * 24 * HOUR_NS
+    reader = _restarted(filled, f"days{days}", (began_ns, began_ns + 300 * 10**9))
+    for kept in ("steps", "steps_10s", "job_steps_10s"):
+        filled.command(f"OPTIMIZE TABLE {kept} FINAL")
+    span = Span(began_ns, began_ns + 360 * 10**9)
+    assert sum(queries.step_series(reader, "again", span).count) == 90
+    assert sum(queries.step_series(reader, "again", span, rank=0).count) == 90
+    assert sum(queries.breakdown(reader, "again", span).total_ns) == 150 * 10**9
+    assert queries.step_heatmap(reader, "again", span).mean_ns
+    assert queries.ranks(reader, "again", span)[0].steps == 60
+
+
+def test_what_took_the_time_long_ago_is_told_from_what_is_still_kept_of_it(filled: Store) -> None:
+    then_ns = time.time_ns() - 20 * 24 * HOUR_NS
+    who = {"tenant": "past", "job": "old", "attempt": 0, "node": "n", "time_ns": then_ns}
+    window = {**who, "rank": 0, "kind": 5, "state": 1, "name": 7, "count": 2, "total_ns": 30}
+    filled.insert_rows("windows", [{**window, "min_ns": 10, "max_ns": 20}])
+    sums = {"operation": "all_reduce", "group": "g", "count": 2, "total_ns": 30, "bytes": 0}
+    filled.insert_rows("collectives", [{**who, "rank": 0, **sums, "size": 2, "max_ns": 20}])
+    counter = {**who, "rank": 0, "gpu": 0, "name": "gpu.power_w", "count": 2, "sum": 9.0}
+    filled.insert_rows("counters", [{**counter, "min": 4.0, "max": 5.0, "last": 5.0}])
+    for kept in ("windows", "collectives", "counters"):
+        filled.command(f"OPTIMIZE TABLE {kept} FINAL")
+    reader, span = Reader(filled, "past"), Span(then_ns - 10**9, then_ns + 60 * 10**9)
+    assert [one.total_ns for one in queries.kernels(reader, "old", span)] == [30]
+    assert [one.total_ns for one in queries.collectives(reader, "old", span)] == [30]
+    assert [one.mean for one in queries.counters(reader, "gpu.power_w", span)] == [[4.5]]

@@ -34,6 +34,7 @@ _UNKNOWN_DATABASE = 81
 _PASSING = (159, 202, 225, 241, 242, 243, 252, 285, 319, 394, 999)
 _QUERY_MEMORY_BYTES = 2 << 30
 _BESIDE_THREADS = 3
+_DAY_NS = 86_400 * 10**9
 _SETTINGS = {
     "max_memory_usage": _QUERY_MEMORY_BYTES,
     # To compile a query takes the engine a quarter of a second, and saves a few milliseconds.
@@ -66,6 +67,7 @@ class Store:
         self._clients: list[Any] = []
         self._guard = threading.Lock()
         self._beside: ThreadPoolExecutor | None = None
+        self._kept: Mapping[str, int] = {}
         try:
             self._make_database()
             self._migrate(keep_days)
@@ -189,6 +191,12 @@ class Store:
         places = {name: local_name(name, cluster) for name in TABLES}
         return {name: days_of(made[local]) for name, local in places.items() if local in made}
 
+    def keeps(self, table: str, since_ns: int, now_ns: int) -> bool:
+        """Whether rows of that time have not left the table yet."""
+        self._kept = self._kept or self.kept_days()
+        days = self._kept[table]
+        return not days or since_ns >= now_ns - days * _DAY_NS
+
     def keep(self, days: Mapping[str, int]) -> None:
         """From now on rows of these tables stay so long."""
         cluster = self.place.server.cluster if self.place.server else ""
@@ -199,6 +207,7 @@ class Store:
                 leaves = ttl(TABLES[name], wanted)
                 change = f"MODIFY TTL {leaves}" if leaves else "REMOVE TTL"
                 self.command(f"ALTER TABLE {local_name(name, cluster)}{on_cluster} {change}")
+        self._kept = {}
 
     def has_table(self, name: str) -> bool:
         return bool(

@@ -159,7 +159,8 @@ def _kernels(reader: Reader, job: str, span: Span) -> dict[str, float]:
     if not last:
         return {}
     lived = Span(max(span.from_ns, int(first)), min(span.to_ns, int(last) + PERIODS_NS["10s"]))
-    period = "10s" if span.length_ns <= SHORT_NS else period_for(lived, 600, "5m")
+    is_fine = span.length_ns <= SHORT_NS and reader.keeps("windows", span)
+    period = "10s" if is_fine else period_for(lived, 600, "5m")
     whole = _inside(lived, PERIODS_NS[period])
     _, count = _parts(reader, job, whole)
     found = reader.select(

@@ -248,7 +248,7 @@ def counter_means(
     reader: Reader, names: Sequence[str], span: Span, job: str
 ) -> dict[GpuPlace, dict[str, float]]:
     """By GPU and rank the mean of each counter over the span."""
-    is_short = span.length_ns <= SHORT_NS
+    is_short = span.length_ns <= SHORT_NS and reader.keeps("counters", span)
     width_ns = PERIODS_NS["10s" if is_short else "5m"]
     table = "counters" if is_short else "counters_5m"
     found: dict[GpuPlace, dict[str, float]] = {}
@@ -278,7 +278,7 @@ def counters(
     limit: int = 200,
 ) -> list[CounterSeries]:
     """A series for each GPU or rank that has this counter, at most `limit`."""
-    is_fine = span.length_ns / PERIODS_NS["10s"] <= points
+    is_fine = span.length_ns / PERIODS_NS["10s"] <= points and reader.keeps("counters", span)
     table, width_ns = ("counters", PERIODS_NS["10s"]) if is_fine else ("counters_5m", 0)
     if not is_fine:
         width_ns = PERIODS_NS["5m"]

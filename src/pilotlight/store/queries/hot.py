@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pilotlight.recording.schema import State
 from pilotlight.ship.frame import split_line, with_line
 from pilotlight.ship.wire import LAUNCHED
-from pilotlight.store.queries.reader import PERIODS_NS, Reader, Span, period_for
+from pilotlight.store.queries.reader import HOUR_NS, PERIODS_NS, Reader, Span, period_for
 from pilotlight.store.queries.texts import stack_texts, texts
 from pilotlight.store.store import Row
 
@@ -123,7 +123,7 @@ def device_stacks(
 def _stacks(
     reader: Reader, job: str, kind: int, span: Span, rank: int | None, limit: int
 ) -> list[Row]:
-    table, from_ns = windows_for(kind, span, rank)
+    table, from_ns = windows_for(reader, kind, span, rank)
     rows = reader.select(
         f"SELECT w.name, w.state, sum(w.total_ns) AS spent FROM {table} AS w "
         "WHERE w.tenant = {tenant:String} AND w.job = {job:String} AND w.kind = {kind:UInt8} "
@@ -161,14 +161,15 @@ def functions(reader: Reader, job: str, span: Span, limit: int = 50) -> list[Hot
 
 
 def collectives(reader: Reader, job: str, span: Span, limit: int = 50) -> list[CollectiveRow]:
+    table, from_ns = _collectives(reader, span)
     found = reader.select(
         "SELECT operation, group, uniqExact(rank), sum(c.count), sum(c.total_ns) AS spent, "
-        f"max(c.max_ns), sum(c.wait_ns), sum(c.bytes) FROM {_collectives(span)} AS c "
+        f"max(c.max_ns), sum(c.wait_ns), sum(c.bytes) FROM {table} AS c "
         "WHERE tenant = {tenant:String} AND job = {job:String} AND time_ns >= {from_ns:Int64} "
         "AND time_ns < {to_ns:Int64} GROUP BY operation, group "
         "ORDER BY spent DESC LIMIT {limit:UInt32}",
         job=job,
-        from_ns=span.from_ns,
+        from_ns=from_ns,
         to_ns=span.to_ns,
         limit=limit,
     )
@@ -192,7 +193,7 @@ def collectives(reader: Reader, job: str, span: Span, limit: int = 50) -> list[C
 def _hot(
     reader: Reader, job: str, kind: int, span: Span, limit: int, rank: int | None = None
 ) -> list[Hot]:
-    table, from_ns = windows_for(kind, span, rank)
+    table, from_ns = windows_for(reader, kind, span, rank)
     found = reader.select(
         "SELECT w.name, w.state, sum(w.count), sum(w.total_ns) AS spent, "
         "min(w.min_ns), max(w.max_ns), sum(spent) OVER () "
@@ -224,15 +225,19 @@ def _hot(
     ]
 
 
-def windows_for(kind: int, span: Span, rank: int | None) -> tuple[str, int]:
+def windows_for(reader: Reader, kind: int, span: Span, rank: int | None) -> tuple[str, int]:
     """The table to ask, and the begin of its window in which the span begins: that belongs to it.
     Single ranks and short spans are in the finest alone."""
-    if rank is not None or span.length_ns <= SHORT_NS:
+    is_fine = span.length_ns <= SHORT_NS and reader.keeps("windows", span)
+    if rank is not None or is_fine:
         width_ns = LAUNCHED_NS if kind == LAUNCHED else PERIODS_NS["10s"]
         return "windows", span.from_ns // width_ns * width_ns
-    period = period_for(span, 600, "5m")
+    period = period_for(span, 600, "5m" if reader.keeps("windows_5m", span) else "1h")
     return f"windows_{period}", span.from_ns // PERIODS_NS[period] * PERIODS_NS[period]
 
 
-def _collectives(span: Span) -> str:
-    return "collectives" if span.length_ns <= 6 * 3_600_000_000_000 else "collectives_5m"
+def _collectives(reader: Reader, span: Span) -> tuple[str, int]:
+    """As `windows_for`."""
+    is_fine = span.length_ns <= 6 * HOUR_NS and reader.keeps("collectives", span)
+    table, period = ("collectives", "10s") if is_fine else ("collectives_5m", "5m")
+    return table, span.from_ns // PERIODS_NS[period] * PERIODS_NS[period]

@@ -24,7 +24,9 @@ class Phases:
 
 def phases(reader: Reader, job: str, span: Span, points: int = 600) -> Phases:
     """Empty where no adapter told any. Of more than two hours it is told by 5 min."""
-    period = period_for(span, points, "10s" if span.length_ns <= 2 * HOUR_NS else "5m")
+    is_fine = span.length_ns <= 2 * HOUR_NS and reader.keeps("windows", span)
+    rolled_up = "5m" if reader.keeps("windows_5m", span) else "1h"
+    period = period_for(span, points, "10s" if is_fine else rolled_up)
     table = "windows" if period == "10s" else f"windows_{period}"
     width_ns = PERIODS_NS[period]
     bounds = {"job": job, "from_ns": span.from_ns // width_ns * width_ns, "to_ns": span.to_ns}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HOUR_NS = 3_600_000_000_000
+DAY_NS = 24 * HOUR_NS
 _SUM_WINDOWS = 400
 ONE_THREAD = "SETTINGS max_threads = 1"
 """For sums over few rows in many groups: to share them out takes the engine longer than to add."""
@@ -64,6 +65,15 @@ class Reader:
         """Asks what does not depend on other answers beside them."""
         return self.store.beside(question)
 
+    def keeps(self, table: str, span: Span) -> bool:
+        """Whether all of the span is still in the table, which may be kept for some days only."""
+        return self.store.keeps(table, span.from_ns, self.now_ns)
+
+    def finest(self, family: str, span: Span) -> str:
+        """The finest rollup of a family that still has all of the span, else the coarsest."""
+        *finer, coarsest = PERIODS_NS
+        return next((name for name in finer if self.keeps(f"{family}_{name}", span)), coarsest)
+
     def _ask(
         self, ask: Callable[[str, Parameters, Parameters], T], sql: str, parameters: Parameters
     ) -> T:
@@ -100,14 +110,19 @@ def period_for(span: Span, points: int, finest: str = "10s") -> str:
     return names[-1]
 
 
-def grid(span: Span, points: int) -> tuple[str, int]:
-    """A rollup and the width of windows to draw: several of its own where they are too many."""
-    period = period_for(span, points)
+def grid(span: Span, points: int, finest: str) -> tuple[str, int, int]:
+    """A rollup, the width of windows to draw (several of its own where they are too many), and the
+    begin of the one in which the span begins: that belongs to it."""
+    period = period_for(span, points, finest)
     times = -(-span.length_ns // (PERIODS_NS[period] * points))
-    return period, PERIODS_NS[period] * max(1, times)
+    width_ns = PERIODS_NS[period] * max(1, times)
+    return period, width_ns, span.from_ns // width_ns * width_ns
 
 
-def sums_period(span: Span) -> str:
-    """For one sum over the whole span: few rows count more than exact ends."""
-    period = period_for(span, _SUM_WINDOWS)
-    return "1d" if span.length_ns / PERIODS_NS[period] > _SUM_WINDOWS else period
+def sums_period(span: Span, finest: str) -> tuple[str, int]:
+    """For one sum over the whole span, and where its windows begin: few rows count more than exact
+    ends."""
+    period = period_for(span, _SUM_WINDOWS, finest)
+    if span.length_ns / PERIODS_NS[period] > _SUM_WINDOWS:
+        return "1d", span.from_ns // DAY_NS * DAY_NS
+    return period, span.from_ns // PERIODS_NS[period] * PERIODS_NS[period]

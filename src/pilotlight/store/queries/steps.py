@@ -13,6 +13,7 @@ from pilotlight.store.schema import PARTS
 
 MOST_CELLS = 200_000
 _PART_NAMES = tuple(part.removesuffix("_ns") for part in PARTS)
+_NEWEST = "(SELECT max(attempt) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String})"
 
 
 class RankRow(Struct, frozen=True):
@@ -85,14 +86,17 @@ class Heatmap:
 def ranks(reader: Reader, job: str, span: Span, attempt: int | None = None) -> list[RankRow]:
     """Of the newest attempt, unless another is named."""
     sums = ", ".join(f"sum(s.{part})" for part in PARTS)
-    period = sums_period(span)
+    period, begin_ns = sums_period(span, reader.finest("steps", span))
+    of_attempt = f"attempt = {_NEWEST if attempt is None else '{attempt:Int32}'}"
     times_of = reader.beside(
         lambda: reader.select(
             f"SELECT rank, sum(s.count), sum(s.total_ns), max(s.max_ns), {sums} "
             f"FROM steps_{period} AS s WHERE tenant = {{tenant:String}} AND job = {{job:String}} "
+            f"AND {of_attempt} "
             "AND time_ns >= {from_ns:Int64} AND time_ns < {to_ns:Int64} GROUP BY rank",
             job=job,
-            from_ns=span.from_ns,
+            attempt=attempt,
+            from_ns=begin_ns,
             to_ns=span.to_ns,
         )
     )
@@ -106,14 +110,11 @@ def ranks(reader: Reader, job: str, span: Span, attempt: int | None = None) -> l
             said=PARTLY_RECKONED,
         )
     )
-    newest = (
-        "(SELECT max(attempt) FROM ranks WHERE tenant = {tenant:String} AND job = {job:String})"
-    )
     found = reader.select(
         "SELECT rank, node, gpu, gpu_name, pid, role, how, started_ns, updated_ns, step, "
         "records_dropped, ended_ns > 0 FROM ranks FINAL WHERE tenant = {tenant:String} "
-        "AND job = {job:String} AND role IN ('rank', 'main') AND attempt = "
-        f"{newest if attempt is None else '{attempt:Int32}'} ORDER BY rank, node, process",
+        f"AND job = {{job:String}} AND role IN ('rank', 'main') AND {of_attempt} "
+        "ORDER BY rank, node, process",
         job=job,
         attempt=attempt,
     )
@@ -182,7 +183,8 @@ def step_series(
     reader: Reader, job: str, span: Span, rank: int | None = None, points: int = 600
 ) -> Series:
     """The job's steps over time, or those of one rank."""
-    period, width_ns = grid(span, points)
+    finest = reader.finest("job_steps" if rank is None else "steps", span)
+    period, width_ns, begin_ns = grid(span, points, finest)
     if rank is None:
         table = f"job_steps_{period}" if period != "1h" else "job_steps_5m"
     else:
@@ -195,7 +197,7 @@ def step_series(
         + ("" if rank is None else " AND rank = {rank:Int32}")
         + " GROUP BY t ORDER BY t",
         job=job,
-        from_ns=span.from_ns,
+        from_ns=begin_ns,
         to_ns=span.to_ns,
         rank=-1 if rank is None else rank,
     )
@@ -211,7 +213,7 @@ def step_series(
 
 def breakdown(reader: Reader, job: str, span: Span, points: int = 600) -> Breakdown:
     """Where the step time of all ranks went, over time."""
-    period, width_ns = grid(span, points)
+    period, width_ns, begin_ns = grid(span, points, reader.finest("job_steps", span))
     table = f"job_steps_{period}" if period != "1h" else "job_steps_5m"
     sums = ", ".join(f"sum(s.{part})" for part in PARTS)
     found = reader.select(
@@ -219,7 +221,7 @@ def breakdown(reader: Reader, job: str, span: Span, points: int = 600) -> Breakd
         f"FROM {table} AS s WHERE tenant = {{tenant:String}} AND job = {{job:String}} "
         "AND s.time_ns >= {from_ns:Int64} AND s.time_ns < {to_ns:Int64} GROUP BY t ORDER BY t",
         job=job,
-        from_ns=span.from_ns,
+        from_ns=begin_ns,
         to_ns=span.to_ns,
     )
     total = [int(row[1]) for row in found]
@@ -236,7 +238,7 @@ def step_heatmap(
     reader: Reader, job: str, span: Span, points: int = 300, ranks: Sequence[int] = ()
 ) -> Heatmap:
     """Each rank's mean step a window; `is_cut` if there were more cells than are handed out."""
-    period, width_ns = grid(span, points)
+    period, width_ns, begin_ns = grid(span, points, reader.finest("steps", span))
     found = reader.select(
         f"SELECT rank, intDiv(s.time_ns, {width_ns}) * {width_ns} AS t, "
         "intDiv(sum(s.total_ns), greatest(sum(s.count), 1)) "
@@ -245,7 +247,7 @@ def step_heatmap(
         "AND (empty({ranks:Array(Int32)}) OR rank IN {ranks:Array(Int32)}) "
         f"GROUP BY rank, t ORDER BY rank, t LIMIT {MOST_CELLS + 1}",
         job=job,
-        from_ns=span.from_ns,
+        from_ns=begin_ns,
         to_ns=span.to_ns,
         ranks=list(ranks),
     )
