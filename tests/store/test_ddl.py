@@ -63,6 +63,11 @@ def test_a_dsn_says_where_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None
         ("[alerts]\nleast_severity = 'loud'", "least_severity"),
         ("[listen]\ncertificate = '/none'", "belong together"),
         ("[captures", "Expected"),
+        ("[watch]\nevery_s = inf", "watch.every_s"),
+        ("[watch]\nprice_per_gpu_hour = inf", "price_per_gpu_hour"),
+        ("[alerts]\nslack = 'http://'", "alerts.slack: not an address"),
+        ("[alerts]\nwebhook = 'http://a b/'", "alerts.webhook: not an address"),
+        ("[alerts]\nalertmanager = 'http://a:99999/'", "alerts.alertmanager: not an address"),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, text: str, reason: str) -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -23,7 +24,8 @@ else:
     import tomli as tomllib
 
 DEFAULT_PORT = 7777
-Positive = Annotated[float, Meta(gt=0)]
+Positive = Annotated[float, Meta(gt=0, le=1e9)]
+"""Not without end either: no thread can wait so long."""
 Bytes = Annotated[int, Meta(ge=1 << 20)]
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -77,8 +79,8 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     on: bool = True
     every_s: Positive = 5.0
-    slow_step: Annotated[float, Meta(gt=1)] = 1.5
-    price_per_gpu_hour: Annotated[float, Meta(ge=0)] = 0.0
+    slow_step: Annotated[float, Meta(gt=1, le=1e9)] = 1.5
+    price_per_gpu_hour: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
     currency: Annotated[str, Meta(max_length=8)] = ""
 
 
@@ -128,7 +130,7 @@ def check_config(config: Config, place: str) -> None:
         raise UsageError(f"{place}: alerts.least_severity is info, warning or critical")
     for name in ("webhook", "slack", "alertmanager"):
         url = getattr(config.alerts, name)
-        if url and not url.startswith(("http://", "https://")):
+        if url and not _is_address(url):
             raise UsageError(f"{place}: alerts.{name}: not an address with http:// or https://")
     command = config.alerts.command
     if command and shutil.which(command[0]) is None:
@@ -140,6 +142,15 @@ def check_config(config: Config, place: str) -> None:
         file = getattr(listen, name)
         if file and not Path(file).is_file():
             raise UsageError(f"{place}: listen.{name}: no file {file}")
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and is_whole and not re.search(r"\s", url)
 
 
 def check_address(listen: Listen, has_tokens: bool) -> None:
