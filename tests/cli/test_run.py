@@ -157,3 +157,23 @@ def test_a_job_without_python_is_told_so(pilotlight_cli: RunPilotlight) -> None:
     done = pilotlight_cli("run", "--", "true")
     assert done.returncode == 0
     assert "pilotlight doctor" in done.stderr
+
+
+def test_an_agent_that_runs_already_and_sends_elsewhere_is_told(
+    pilotlight_cli: RunPilotlight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = pilotlight_cli("run", "--", PYTHON, "-c", "pass")
+    assert "not sent" not in first.stderr
+    monkeypatch.setenv("PILOTLIGHT_COLLECTOR", "http://127.0.0.1:9")
+    second = pilotlight_cli("run", "--", PYTHON, "-c", "pass")
+    assert second.returncode == 0
+    assert "not sent to http://127.0.0.1:9: the agent that runs here already sends nowhere" in (
+        second.stderr
+    )
+
+
+def test_nothing_is_said_of_an_agent_that_sends_where_it_should(
+    pilotlight_cli: RunPilotlight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PILOTLIGHT_COLLECTOR", "http://127.0.0.1:9")
+    assert "not sent" not in pilotlight_cli("run", "--", PYTHON, "-c", "pass").stderr

@@ -186,10 +186,23 @@ def _open_recording(
         client = ensure_agent()
         folder = str(output.absolute()) if output is not None else None
         client.ask("record", job=job, folder=folder, command=without_secrets(command))
+        if wanted := os.environ.get("PILOTLIGHT_COLLECTOR"):
+            _check_collector(client, wanted, voice)
         return client
     except (PilotlightError, OSError) as error:
         voice.say(f"not recorded: {error}")
         return None
+
+
+def _check_collector(client: Client, wanted: str, voice: _Voice) -> None:
+    """An agent that ran before sends where it was told to then."""
+    agent = client.ask("status")["agent"]
+    url = (agent["collector"] or {}).get("url", "")
+    if url.rstrip("/") != wanted.rstrip("/"):
+        voice.say(
+            f"not sent to {wanted}: the agent that runs here already sends {url or 'nowhere'}; "
+            f"end it first (kill {agent['pid']}, when its jobs are over)"
+        )
 
 
 def _close_recording(
