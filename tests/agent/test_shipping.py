@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pilotlight.agent.parts import StepParts
 from pilotlight.agent.shipment import JobShipment
 from pilotlight.agent.shipping import Shipping
+from pilotlight.ship.definitions import Definitions
 from pilotlight.ship.target import Target
 
 
@@ -28,6 +31,28 @@ def test_ticks_that_are_a_little_early_or_late_do_not_put_off_batches(
     shipping.sender.stop(0)
     shipping.requests.stop()
     assert len(sealed) == int(100 / target.batch_s)
+
+
+@pytest.mark.parametrize("steps", [10_000, 10_001])
+def test_a_batch_is_sent_before_its_time_when_there_is_enough_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    sealed: list[int] = []
+    shipping = Shipping(Target("http://127.0.0.1:9", tmp_path, batch_s=300.0), "node", 0)
+    monkeypatch.setattr("pilotlight.agent.checkup.Checkup.tick", lambda self, now_ns: None)
+    monkeypatch.setattr(shipping, "_seal", lambda jobs, clock, governor, now: sealed.append(now))
+    parts = StepParts(Definitions())
+    told = array("q", range(steps)).tobytes()
+    columns = {"step": told, "start_ns": told, "duration_ns": told}
+    parts.add({"steps": (steps, columns)})
+    process: Any = SimpleNamespace(parts=parts)
+    job: Any = SimpleNamespace(name="job")
+    nothing: Any = None
+    shipping._shipments["job"] = JobShipment(job, processes={0: process})
+    shipping.tick([job], nothing, nothing, 1_000_000_000)
+    shipping.sender.stop(0)
+    shipping.requests.stop()
+    assert len(sealed) == (steps > 10_000)
 
 
 def test_losses_of_a_job_with_the_name_of_an_earlier_one_are_told(

@@ -17,6 +17,7 @@ from tests.collector.conftest import until
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Config, Watch
+from pilotlight.ship.envelope import seal
 from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
 from pilotlight.store.place import parse_place
 
@@ -49,6 +50,32 @@ def test_a_batch_becomes_a_job(client: TestClient, collector: Collector) -> None
     assert (job["job"], job["ranks"], job["steps"]) == ("nightly", 2, 10)
     detail = client.get("/v1/job?job=nightly").json()["data"]
     assert (detail["price_per_gpu_hour"], detail["currency"]) == (2.5, "EUR")
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "state", "heard"), [(230, "running", "up"), (900, "lost", "silent")]
+)
+def test_a_job_whose_agent_sends_seldom_is_not_lost_in_between(
+    client: TestClient,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    ago_s: int,
+    state: str,
+    heard: str,
+) -> None:
+    then_ns = time.time_ns() - ago_s * 10**9
+    job = {"job": "seldom", "state": "running", "started_ns": then_ns}
+    place = {"job": "seldom", "rank": 0, "started_ns": then_ns}
+    header = {"protocol": [1, 0], "agent": "a", "epoch": 1, "sequence": 1, "node": "n"}
+    header |= {"made_ns": then_ns, "places": [place], "jobs": [job], "facts": {"batch_s": 240.0}}
+    with monkeypatch.context() as patched:
+        patched.setattr("time.time_ns", lambda: then_ns)
+        assert client.post("/v1/batches", content=seal(header, {})).status_code == 200
+    assert collector.writer.flush(30)
+    until(lambda: collector.watcher.agents())
+    (row,) = client.get("/v1/jobs?since=1h").json()["data"]
+    (agent,) = client.get("/v1/agents").json()["data"]
+    assert (row["state"], agent["state"]) == (state, heard)
 
 
 def test_the_same_batch_again_is_taken_once(client: TestClient, collector: Collector) -> None:

@@ -241,6 +241,16 @@ def test_machines_and_counters(reader: Reader) -> None:
     assert len(queries.agents(reader)) == 2
 
 
+def test_an_agent_without_a_job_may_be_silent_for_longer(filled: Store) -> None:
+    """It sends once a minute."""
+    now_ns = time.time_ns()
+    agent = {"tenant": "idle", "node": "n", "seen_ns": now_ns - 61 * 10**9}
+    for name, jobs in (("busy", ["train"]), ("idle", [])):
+        filled.insert_rows("agents", [{**agent, "agent": name, "jobs": jobs}])
+    states = {one.agent: one.state for one in queries.agents(Reader(filled, "idle"))}
+    assert states == {"busy": "silent", "idle": "up"}
+
+
 def test_a_tenant_sees_its_own_rows_alone(filled: Store) -> None:
     other = Reader(filled, "other")
     (row,) = queries.jobs(other, hour())

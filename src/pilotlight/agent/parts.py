@@ -83,6 +83,15 @@ class StepParts:
         if "collectives" in detail:
             self._collectives(detail["collectives"][1])
 
+    @property
+    def steps_waiting(self) -> int:
+        return len(self._steps)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Soon it will have to leave out intervals."""
+        return bool(self._steps) and 2 * len(self._kind) > _MOST_INTERVALS
+
     def close(self) -> None:
         """No more is to come: no step waits for its parts any longer."""
         self._is_closed = True

@@ -101,12 +101,18 @@ class Shipping:
         """Once a second."""
         self._checkup.tick(now_ns)
         open_jobs = list(jobs)
-        if now_ns < (self._due_ns if open_jobs else self._idle_due_ns):
+        if now_ns < (self._due_ns if open_jobs else self._idle_due_ns) and not self._is_full():
             return
         # By a clock of its own: a tick that comes late does not put off the batches after it.
         self._due_ns += self._batch_ns * ((now_ns - self._due_ns) // self._batch_ns + 1)
         self._idle_due_ns = now_ns + _IDLE_NS
         self._seal([(job, False) for job in open_jobs], clock, governor, now_ns)
+
+    def _is_full(self) -> bool:
+        """There is enough for a batch before its time has come."""
+        parts = [one.parts for each in self._shipments.values() for one in each.processes.values()]
+        steps = sum(one.steps_waiting for one in parts)
+        return 2 * steps > _MOST_STEPS or any(one.is_crowded for one in parts)
 
     def job_ended(self, job: Job, clock: ClockPair, governor: Governor, now_ns: int) -> None:
         """Its last batch; the state and the exit code go with it."""

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from pilotlight.errors import NotFound, PilotlightError, UsageError
 from pilotlight.store.queries import Reader, Span
+from pilotlight.store.queries.reader import PATIENCE_NS
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST_S = 400 * 86_400
@@ -33,7 +34,9 @@ def failure(error: PilotlightError, status: int | None = None) -> Response:
 def reader_of(request: Request) -> Reader:
     """What the one who asks may see."""
     token = request.state.token
-    return Reader(request.app.state.collector.store, token.tenant)
+    collector = request.app.state.collector
+    patience_ns = max(PATIENCE_NS, collector.watcher.patience_ns(token.tenant))
+    return Reader(collector.store, token.tenant, patience_ns=patience_ns)
 
 
 def parse_duration_s(text: str) -> float:

@@ -17,7 +17,7 @@ from pilotlight.collector.watch.history import regressions_of
 from pilotlight.collector.watch.look import found_in
 from pilotlight.collector.watch.nodes import device_errors, silent_nodes
 from pilotlight.collector.watch.opened import Opened, Register, opened_from
-from pilotlight.collector.watch.recent import RecentAgent, RecentJob, take_in
+from pilotlight.collector.watch.recent import MISSED_BATCHES, RecentAgent, RecentJob, take_in
 from pilotlight.collector.watch.where import Locator
 from pilotlight.errors import StoreError, UsageError
 from pilotlight.insights.finding import Finding
@@ -35,6 +35,7 @@ _WRITE_NS = 30_000_000_000
 _HISTORY_NS = 120_000_000_000
 _EXPIRE_S = 600.0
 _QUEUED = 20_000
+_SELDOM_S = 300.0
 _TRIGGERS = ("hang", "slow_link", "regression", "irregular", "changed", "xid", "lost")
 
 
@@ -99,6 +100,11 @@ class Watcher:
     def agents(self) -> list[RecentAgent]:
         with self._guard:
             return list(self._agents.values())
+
+    def patience_ns(self, tenant: str) -> int:
+        """How long the agents of a tenant may be silent: some of them send seldom."""
+        every_s = [one.facts.batch_s for one in self.agents() if one.tenant == tenant]
+        return int(MISSED_BATCHES * 1e9 * min(max(every_s, default=0.0), _SELDOM_S))
 
     def stored(self, capture: Capture) -> None:
         """A capture is complete: its findings say so."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pilotlight.store.queries.reader import ONE_THREAD, PERIODS_NS, Reader, Span, bounded
 
 SHORT_NS = 3_600_000_000_000
-SILENT_NS = 60_000_000_000
+_IDLE_NS = 150_000_000_000
+"""Agents without a job send once a minute."""
 RECENT_NS = 600_000_000_000
 
 
@@ -108,6 +109,11 @@ class CounterSeries:
     max: list[float]
 
 
+def _state(reader: Reader, seen_ns: int, jobs: Sequence[str]) -> str:
+    patience_ns = reader.patience_ns if jobs else max(_IDLE_NS, reader.patience_ns)
+    return "up" if reader.now_ns - seen_ns < patience_ns else "silent"
+
+
 def agents(reader: Reader, limit: int = 2000) -> list[AgentRow]:
     found = reader.select(
         "SELECT agent, cluster, node, version, seen_ns, offset_ns, uncertainty_ns, cpu_ratio, "
@@ -122,7 +128,7 @@ def agents(reader: Reader, limit: int = 2000) -> list[AgentRow]:
             cluster=row[1],
             node=row[2],
             version=row[3],
-            state="up" if reader.now_ns - int(row[4]) < SILENT_NS else "silent",
+            state=_state(reader, int(row[4]), row[9]),
             seen_ns=int(row[4]),
             offset_ns=int(row[5]),
             uncertainty_ns=int(row[6]),
@@ -169,7 +175,7 @@ def nodes(reader: Reader, span: Span) -> list[NodeRow]:
             "SELECT node, uniqExact(job, rank) FROM ranks FINAL WHERE tenant = {tenant:String} "
             "AND role IN ('rank', 'main') AND ended_ns = 0 AND updated_ns >= {since_ns:Int64} "
             "GROUP BY node",
-            since_ns=reader.now_ns - SILENT_NS,
+            since_ns=reader.now_ns - reader.patience_ns,
         )
     }
     findings = {
@@ -206,7 +212,7 @@ def machines(reader: Reader) -> list[Machine]:
         Machine(
             cluster=cluster,
             node=node,
-            state="up" if reader.now_ns - int(seen_ns) < SILENT_NS else "silent",
+            state=_state(reader, int(seen_ns), jobs),
             gpus=int(gpus),
             jobs=tuple(sorted(jobs)),
             seen_ns=int(seen_ns),

@@ -9,9 +9,6 @@ from msgspec import Struct
 from pilotlight.store.queries.reader import HOUR_NS, ONE_THREAD, Reader, Span
 from pilotlight.store.store import Row
 
-SILENT_NS = 60_000_000_000
-"""A job that said nothing for this long and did not end is lost."""
-
 
 class JobRow(Struct, frozen=True):
     """All attempts of a job together; `gpu_hours` counts ranks, whether they have GPUs or not;
@@ -162,8 +159,9 @@ def row_of(reader: Reader, news: Row, sums: Sums) -> JobRow:
 
 
 def state_of(reader: Reader, is_running: bool, has_failed: bool, updated_ns: int) -> str:
+    """A job that is not heard any more and did not end is lost."""
     if is_running:
-        return "running" if reader.now_ns - updated_ns < SILENT_NS else "lost"
+        return "running" if reader.now_ns - updated_ns < reader.patience_ns else "lost"
     return "failed" if has_failed else "finished"
 
 

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 HOUR_NS = 3_600_000_000_000
 DAY_NS = 24 * HOUR_NS
+PATIENCE_NS = 60_000_000_000
 _SUM_WINDOWS = 400
 ONE_THREAD = "SETTINGS max_threads = 1"
 """For sums over few rows in many groups: to share them out takes the engine longer than to add."""
@@ -46,12 +47,14 @@ class Reader:
     """One question's view of the store: every query is of one tenant alone.
 
     `is_partial` becomes true when a shard did not answer: the numbers are then too small.
+    `patience_ns`: who said nothing for this long is not heard any more.
     """
 
     store: Store
     tenant: str = "default"
     now_ns: int = field(default_factory=time.time_ns)
     is_partial: bool = False
+    patience_ns: int = PATIENCE_NS
 
     def select(self, sql: str, **parameters: object) -> list[Row]:
         """`sql` says `tenant = {tenant:String}` for each table it reads."""
