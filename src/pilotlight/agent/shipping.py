@@ -16,10 +16,11 @@ from pilotlight.agent.process import Process
 from pilotlight.agent.recorder import Taken
 from pilotlight.agent.shipment import Batchful, JobShipment
 from pilotlight.agent.stalled import Ask
+from pilotlight.agent.unsaid import rows_by_job, with_unsaid
 from pilotlight.agent.unsent import Unsent
 from pilotlight.recording.manifest import ClockPair
 from pilotlight.ship.envelope import Value, seal
-from pilotlight.ship.outbox import Outbox
+from pilotlight.ship.outbox import Outbox, Said
 from pilotlight.ship.requests import Requests
 from pilotlight.ship.sender import Sender
 from pilotlight.ship.target import Target
@@ -189,6 +190,7 @@ class Shipping:
             del tables["steps"][_MOST_STEPS:]
             losses.append(loss(jobs[0][0].name, "steps beyond a batch", beyond, clock.realtime_ns))
         self.devices.take_rows(places, tables, to_realtime_ns)
+        losses = with_unsaid(losses, self.outbox.lost.unsaid, now_ns + to_realtime_ns)
         tables["names"] = self._untold(texts, now_ns)
         self._put(places, facts, losses, tables, governor, now_ns + to_realtime_ns)
         self._unsent.note([job.name for job, _ in jobs], now_ns + to_realtime_ns)
@@ -232,8 +234,9 @@ class Shipping:
             },
         }
         rows = sum(map(len, tables.values()))
+        said = Said(rows_by_job(places, tables), losses)
         try:
-            self.outbox.put(self._epoch, self._sequence, rows, seal(header, tables))
+            self.outbox.put(self._epoch, self._sequence, rows, seal(header, tables), said)
         except OSError as error:
             self._note(f"outbox: {error.strerror or error}")
         self.sender.wake()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pilotlight.errors import AgentError
@@ -25,10 +27,21 @@ class Waiting:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a batch has of each job, and what it tells of earlier losses."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    losses: Sequence[Mapping[str, object]] = ()
+
+
 @dataclass
 class LostBatches:
+    """`unsaid`: what those of them said that were made by this agent, for a later one to tell."""
+
     batches: int = 0
     rows: int = 0
+    unsaid: deque[Said] = field(default_factory=deque)
 
 
 class Outbox:
@@ -43,6 +56,7 @@ class Outbox:
             raise AgentError(f"{folder}: {error.strerror}") from None
         self._waiting = {one.path.name: one for one in _found(folder)}
         self._bytes = sum(one.bytes for one in self._waiting.values())
+        self._said: dict[str, Said] = {}
         self.lost = LostBatches()
 
     @property
@@ -66,19 +80,22 @@ class Outbox:
         mine = [one.sequence for one in list(self._waiting.values()) if one.epoch == epoch]
         return min([*mine, default])
 
-    def put(self, epoch: int, sequence: int, rows: int, body: bytes) -> None:
+    def put(
+        self, epoch: int, sequence: int, rows: int, body: bytes, said: Said | None = None
+    ) -> None:
         """OSError: the disk does not take it; it counts as lost."""
         self._make_room(len(body))
         path = self._folder / f"{epoch:020d}-{sequence:012d}-{rows}{_SUFFIX}"
         beside = path.with_suffix(".new")
+        if said is not None:
+            self._said[path.name] = said
         try:
             beside.write_bytes(body)
             beside.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
                 beside.unlink()
-            self.lost.batches += 1
-            self.lost.rows += rows
+            self._count_lost(path.name, rows)
             raise
         self._waiting[path.name] = Waiting(path, epoch, sequence, rows, len(body))
         self._bytes += len(body)
@@ -96,14 +113,14 @@ class Outbox:
 
     def done(self, waiting: Waiting) -> None:
         self._forget(waiting)
+        self._said.pop(waiting.path.name, None)
         with contextlib.suppress(OSError):
             waiting.path.unlink()
 
     def put_aside(self, waiting: Waiting) -> None:
         """The collector will never take it; a few are kept for people to look at."""
         self._forget(waiting)
-        self.lost.batches += 1
-        self.lost.rows += waiting.rows
+        self._count_lost(waiting.path.name, waiting.rows)
         aside = self._folder / "aside"
         with contextlib.suppress(OSError):
             aside.mkdir(exist_ok=True)
@@ -123,9 +140,13 @@ class Outbox:
             self._lose(oldest)
 
     def _lose(self, waiting: Waiting) -> None:
-        self.lost.batches += 1
-        self.lost.rows += waiting.rows
+        self._count_lost(waiting.path.name, waiting.rows)
         self.done(waiting)
+
+    def _count_lost(self, name: str, rows: int) -> None:
+        self.lost.batches += 1
+        self.lost.rows += rows
+        self.lost.unsaid.append(self._said.pop(name, Said({"": rows})))
 
     def _forget(self, waiting: Waiting) -> None:
         if self._waiting.pop(waiting.path.name, None) is not None:
