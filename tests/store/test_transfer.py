@@ -89,3 +89,20 @@ def test_the_verb_tells_sizes_and_refuses_what_is_no_backup(
     assert "steps " in capsys.readouterr().out
     assert main(["store", "backup", "--store", one]) == 2
     assert main(["store", "restore", str(tmp_path), "--store", one]) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stats", "--store", "{none}"),
+        ("backup", "{folder}", "--store", "{none}"),
+        ("copy", "{none}", "{folder}"),
+    ],
+)
+def test_a_folder_without_a_store_is_named_and_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    places = {"none": tmp_path / "none", "folder": tmp_path / "folder"}
+    assert main(["store", *(word.format(**places) for word in words)]) == 2
+    assert f"{places['none']}: no store there" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -8,9 +8,13 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pilotlight.cli.terminal import overwrite
 from pilotlight.errors import UsageError
+
+if TYPE_CHECKING:
+    from pilotlight.store.place import StorePlace
 
 
 class Store:
@@ -53,12 +57,21 @@ def _say(table: str) -> None:
         overwrite(table)
 
 
-def _backup(store: str | None, folder: Path) -> int:
+def _existing(store: str | None) -> StorePlace:
+    """UsageError: a folder without one; to open it would make an empty store of a typing error."""
     from pilotlight.store.place import parse_place
+
+    place = parse_place(store)
+    if place.server is None and not place.engine.is_dir():
+        raise UsageError(f"{place}: no store there; name the folder of one")
+    return place
+
+
+def _backup(store: str | None, folder: Path) -> int:
     from pilotlight.store.store import Store as Opened
     from pilotlight.store.transfer import backup
 
-    with Opened(parse_place(store)) as opened:
+    with Opened(_existing(store)) as opened:
         return backup(opened, folder, _say)
 
 
@@ -72,11 +85,10 @@ def _restore(folder: Path, store: str | None) -> int:
 
 
 def _stats(args: argparse.Namespace) -> int:
-    from pilotlight.store.place import parse_place
     from pilotlight.store.store import Store as Opened
     from pilotlight.store.transfer import stats
 
-    with Opened(parse_place(args.store)) as opened:
+    with Opened(_existing(args.store)) as opened:
         sizes = stats(opened)
     if args.json:
         print(json.dumps([asdict(one) for one in sizes]))
