@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from tests.store.conftest import fill
 
 from pilotlight.cli.main import main
 from pilotlight.errors import FormatError, UsageError
-from pilotlight.simulate.fleet import FleetJob
+from pilotlight.simulate.fleet import WINDOW_NS, FleetJob, SimulatedAgent
 from pilotlight.store import queries
 from pilotlight.store.place import parse_place
 from pilotlight.store.queries import Reader, last
+from pilotlight.store.spool import Entry, Segment, segments
 from pilotlight.store.store import Store
 from pilotlight.store.transfer import backup, restore, stats
 
@@ -89,6 +91,21 @@ def test_the_verb_tells_sizes_and_refuses_what_is_no_backup(
     assert "steps " in capsys.readouterr().out
     assert main(["store", "backup", "--store", one]) == 2
     assert main(["store", "restore", str(tmp_path), "--store", one]) == 2
+
+
+def test_a_backup_has_what_a_killed_collector_had_acknowledged(tmp_path: Path) -> None:
+    now_ns = time.time_ns() // WINDOW_NS * WINDOW_NS
+    body = SimulatedAgent(FleetJob("job", 1, 2), 0, 1).batch(now_ns - WINDOW_NS, now_ns)
+    with Store(parse_place(str(tmp_path / "one"))) as store:
+        store.place.spool.mkdir()
+        segment = Segment(store.place.spool)
+        segment.append([Entry("default", now_ns, 0, 0, body)])
+        segment.close()
+        backup(store, tmp_path / "backup", lambda table: None)
+        assert not segments(store.place.spool)
+    with Store(parse_place(str(tmp_path / "two"))) as store:
+        restore(tmp_path / "backup", store, lambda table: None)
+        assert counts(store) == {"steps": 20, "batches": 1}
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pilotlight.errors import FormatError, UsageError
+from pilotlight.errors import FormatError, StoreError, UsageError
 from pilotlight.recording.fields import read_object, take
 from pilotlight.store.ddl import local_name
 from pilotlight.store.migration import fill, filled_since, without_rollups
 from pilotlight.store.schema import SCHEMA_VERSION, TABLES
+from pilotlight.store.spool import segments
 from pilotlight.store.store import Store
 from pilotlight.store.table import LONGEST_DAYS
+from pilotlight.store.writer import Writer
 
 MANIFEST = "backup.json"
 _FORMAT = "pilotlight-backup"
 _ROWS_AT_ONCE = 200_000
+_SPOOL_S = 600.0
 # Neither rows of their own nor worth keeping elsewhere.
 _BESIDE = ("tokens.json", "captures")
 
@@ -64,6 +67,7 @@ def backup(store: Store, folder: Path, progress: Callable[[str], None]) -> int:
     import pyarrow.parquet as parquet
 
     _new_folder(folder)
+    _empty_spool(store)
     counts = {}
     for name in TABLES:
         progress(name)
@@ -176,6 +180,22 @@ def _without_rollups(store: Store) -> Iterator[None]:
         yield
     finally:
         store.create_missing()
+
+
+def _empty_spool(store: Store) -> None:
+    """What a killed collector had acknowledged belongs to its history, too. StoreError: some of it
+    does not go into the tables now."""
+    if not segments(store.place.spool):
+        return
+    writer = Writer(store)
+    try:
+        if not writer.flush(_SPOOL_S):
+            raise StoreError(
+                f"{store.place.spool}: {writer.waiting_batches} acknowledged batches are not in "
+                "the tables yet; start the collector, stop it when they are"
+            )
+    finally:
+        writer.close()
 
 
 def _new_folder(folder: Path) -> None:
