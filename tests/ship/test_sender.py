@@ -106,6 +106,24 @@ def test_a_collector_that_is_behind_is_left_alone_as_long_as_it_asks(
     assert len(outbox) == outbox.lost.batches == 0
 
 
+def test_a_batch_that_no_collector_would_read_does_not_hold_up_the_others(
+    counters: list[Counter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pilotlight.ship.sender.BODY_LIMIT_BYTES", 6)
+    counter = opened(counters, [list(PROTOCOL)], [])
+    outbox = Outbox(tmp_path / "outbox", 1 << 20)
+    for number, body in ((1, b"too long"), (2, b"short")):
+        outbox.put(1, number, 1, body)
+    url = f"http://127.0.0.1:{counter.server_address[1]}"
+    sender = Sender(Target(url, tmp_path), outbox)
+    sender.start()
+    sender.wake()
+    wait_for(sender, lambda one: one.sent == 1)
+    sender.stop(5)
+    assert [body for _, body, _ in counter.posts] == ["short"]
+    assert outbox.lost.batches == 1 and "more than 6 bytes" in next(iter(sender.problems))
+
+
 def test_every_batch_says_how_far_the_clocks_are_apart_and_how_sure_that_is(
     counters: list[Counter], tmp_path: Path
 ) -> None:

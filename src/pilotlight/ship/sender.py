@@ -13,7 +13,7 @@ from pilotlight.ship.clock import ClockOffset
 from pilotlight.ship.line import Answer, Line
 from pilotlight.ship.outbox import Outbox, Waiting
 from pilotlight.ship.target import Target
-from pilotlight.ship.wire import CLOCK_HEADER, MEDIA_TYPE, PROTOCOL
+from pilotlight.ship.wire import BODY_LIMIT_BYTES, CLOCK_HEADER, MEDIA_TYPE, PROTOCOL
 
 _TIMEOUT_S = 30.0
 _LONGEST_WAIT_S = 60.0
@@ -74,6 +74,11 @@ class Sender:
         while (waiting := self._outbox.oldest()) is not None:
             body = self._outbox.read(waiting)
             if body is None:
+                continue
+            if len(body) > BODY_LIMIT_BYTES:
+                # A collector hangs up instead of reading it, and all others would wait behind it.
+                self._outbox.put_aside(waiting)
+                self.problems[f"refused: a batch of more than {BODY_LIMIT_BYTES} bytes"] += 1
                 continue
             try:
                 if self._hello_is_due():
