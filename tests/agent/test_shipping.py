@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pilotlight.agent.parts import StepParts
-from pilotlight.agent.shipment import JobShipment
+from pilotlight.agent.shipment import Batchful, JobShipment
 from pilotlight.agent.shipping import Shipping
 from pilotlight.ship.definitions import Definitions
 from pilotlight.ship.target import Target
@@ -53,6 +53,23 @@ def test_a_batch_is_sent_before_its_time_when_there_is_enough_for_it(
     shipping.sender.stop(0)
     shipping.requests.stop()
     assert len(sealed) == (steps > 10_000)
+
+
+def test_stacks_of_our_own_thread_are_not_sent_as_the_job_s(tmp_path: Path) -> None:
+    stacks = {1: "_serve (probe/errands.py:63)\n_listen (probe/errands.py:93)", 2: "f (train.py:9)"}
+    process: Any = SimpleNamespace(definitions=SimpleNamespace(stack=stacks.get), stack="")
+    job: Any = SimpleNamespace(name="job")
+    shipment, made = JobShipment(job, processes={0: process}), Batchful()
+    rows = {
+        "process": ("I", [0, 0]), "start_ns": ("q", [0, 0]), "id": ("I", [1, 2]),
+        "kind": ("B", [2, 2]), "state": ("B", [0, 0]), "count": ("Q", [9, 1]),
+        "total_ns": ("q", [90, 10]), "min_ns": ("q", [1, 1]), "max_ns": ("q", [1, 1]),
+    }  # fmt: skip
+    columns = {name: array(code, values).tobytes() for name, (code, values) in rows.items()}
+    shipment._take_windows(made, columns, 0)
+    assert [text for _, text in made.texts.values()] == ["f (train.py:9)"]
+    assert [row[6] for row in made.windows] == [10]
+    assert process.stack == "f (train.py:9)"
 
 
 def test_losses_of_a_job_with_the_name_of_an_earlier_one_are_told(

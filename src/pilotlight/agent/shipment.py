@@ -328,12 +328,13 @@ class JobShipment:
             texts = _texts_of(kind, one.definitions)
             if kind == WindowKind.SAMPLE:
                 frames = (texts(row[1]).rsplit("\n", 1)[-1] for row in rows)
-                one.stack = next(
-                    (frame for frame in frames if not split_line(frame)[0].endswith(_OWN)), ""
-                )
+                one.stack = next((frame for frame in frames if not _is_own(frame)), "")
             time_ns = _aligned(start_ns + to_realtime_ns)
             for state, id, count, total_ns, min_ns, max_ns in rows[:MOST_NAMES]:
-                name = made.name(STACK if kind == WindowKind.SAMPLE else NAME, texts(id))
+                text = texts(id)
+                if kind == WindowKind.SAMPLE and _is_own(text.rsplit("\n", 1)[-1]):
+                    continue
+                name = made.name(STACK if kind == WindowKind.SAMPLE else NAME, text)
                 made.windows.append(
                     [process, time_ns, kind, state, name, count, total_ns, min_ns, max_ns]
                 )
@@ -411,6 +412,10 @@ class Batchful:
 def _aligned(time_ns: int) -> int:
     """Windows of all nodes begin at the same times, whatever their monotonic clocks say."""
     return time_ns // WINDOW_NS * WINDOW_NS
+
+
+def _is_own(frame: str) -> bool:
+    return split_line(frame)[0].endswith(_OWN)
 
 
 def _texts_of(kind: int, definitions: Definitions) -> Callable[[int], str]:
