@@ -58,9 +58,11 @@ SELECT job, min(started_ns), max(jobs.updated_ns) AS latest, max(ended_ns), uniq
   max((attempt, state = 'running')).2, max((attempt, state = 'failed')).2,
   max((attempt, exit_code != 0 OR signal != 0, exit_code, signal))
 FROM jobs FINAL
-WHERE tenant = {tenant:String} GROUP BY job
-HAVING latest >= {from_ns:Int64} AND min(started_ns) < {to_ns:Int64}
-ORDER BY latest DESC LIMIT {limit:UInt32}
+WHERE tenant = {tenant:String} AND job IN (
+  SELECT job FROM jobs FINAL
+  WHERE tenant = {tenant:String} AND updated_ns >= {from_ns:Int64} AND started_ns < {to_ns:Int64}
+  GROUP BY job ORDER BY max(updated_ns) DESC LIMIT {limit:UInt32})
+GROUP BY job ORDER BY latest DESC LIMIT {limit:UInt32}
 """
     + ONE_THREAD
 )
