@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -238,6 +239,32 @@ def test_a_process_without_steps_is_captured_by_time_and_its_death_is_told(world
         assert "died" in result["processes"][0]["answered"]["reason"]
     finally:
         job.stop()
+
+
+def test_a_job_that_ends_while_it_is_traced_ends_as_it_would_without(world: Path) -> None:
+    program = (
+        "import time, torch\n"
+        "model = torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "end = time.monotonic() + 14\n"
+        "while time.monotonic() < end:\n"
+        "    model(torch.randn(4, 8)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    time.sleep(0.02)\n"
+    )
+    verb = [sys.executable, "-m", "pilotlight"]
+    job = subprocess.Popen(
+        [*verb, "run", "-q", "--name", "short", "--", sys.executable, "-c", program]
+    )
+    time.sleep(6)
+    asked = subprocess.run(
+        [*verb, "capture", "short", "--steps", "1000", "-o", str(world / "capture"), "--json"],
+        capture_output=True,
+        text=True,
+    )
+    assert job.wait(60) == 0
+    (process,) = json.loads(asked.stdout)["processes"]
+    assert "died before its trace was complete" in process["answered"]["reason"]
 
 
 def test_a_killed_agent_does_not_keep_a_job_from_exiting(world: Path) -> None:

@@ -15,6 +15,8 @@ _ERRORS = "4"
 # What a machine has whose GPUs torch can use.
 _DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 _KINETO, _BEGIN = "libtorch_cpu.so", "_ZN5torch18global_kineto_initEv"
+_STATE = "_ZN5torch8profiler4impl17ProfilerStateBase"
+_GET_STATE, _LET_GO = f"{_STATE}3getEb", f"{_STATE}14removeCallbackEv"
 _GUARD = "libpilotlight_guard.so"
 
 
@@ -63,6 +65,7 @@ def after_torch(torch: "ModuleType") -> None:
         torch.cuda._lazy_call(begin_asking)
     elif asks_because_of_us(os.environ):
         let_children_leave()
+        leave_well()
 
 
 def asks_because_of_us(environment: "MutableMapping[str, str]") -> bool:
@@ -78,6 +81,31 @@ def let_children_leave() -> None:
     _probe.skip_earlier_exit_handlers_in_children()
 
 
+def leave_well() -> None:
+    import atexit
+
+    atexit.register(let_go_of_trace)
+
+
+def let_go_of_trace() -> None:
+    """Of one that is under way when the program ends. At its exit torch would complain of a
+    callback that is still there, to a logger that is gone by then: a SIGSEGV. Never raises."""
+    try:
+        import ctypes
+        import sys
+
+        folder = os.path.dirname(sys.modules["torch"].__file__ or "")  # noqa: PTH120
+        path = os.path.join(folder, "lib", _KINETO)  # noqa: PTH118
+        torch = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        get, let_go = torch[_GET_STATE], torch[_LET_GO]
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_bool]
+        let_go.restype, let_go.argtypes = None, [ctypes.c_void_p]
+        if state := get(True):
+            let_go(state)
+    except Exception:
+        return
+
+
 def begin_asking() -> None:
     """Does what torch does at its import where the variable is set. Never raises."""
     try:
@@ -88,6 +116,7 @@ def begin_asking() -> None:
         os.environ["KINETO_USE_DAEMON"] = "1"
         call_guarded(path, _BEGIN)
         let_children_leave()
+        leave_well()
     except Exception as error:
         os.environ.pop("KINETO_USE_DAEMON", None)
         from pilotlight.probe.activate import leave_reason
