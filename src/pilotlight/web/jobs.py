@@ -74,23 +74,39 @@ def is_last(row: JobRow, closed_ns: int) -> bool:
 def headline(
     detail: JobDetail, pace: Pace, worst: FindingRow | None, late_ratio: float | None
 ) -> str:
-    """How long a step takes, whether that has changed, who is late and why."""
+    """How it ended if not well, how long a step takes, whether that has changed, who is late and
+    why."""
+    end = _end(detail.row)
     if pace.recent_ns is None and not detail.row.steps:
-        return "No step of this job has arrived yet."
+        if detail.row.state == "running":
+            return "No step of this job has arrived yet."
+        return f"{end or 'Finished'}; no step of it has arrived."
     if pace.recent_ns is None:
-        text = f"Mean step {duration(detail.row.step_ns)}"
+        mean = f"ean step {duration(detail.row.step_ns)}"
+        text = f"{end}; m{mean}" if end else f"M{mean}"
     else:
         text = f"Step {duration(pace.recent_ns)}"
     text += pace.words
     if worst is None:
         # What became slower has something wrong with it, found or not.
         is_slower = (pace.change_ratio or 0.0) >= NOTICED_RATIO
-        return text + ("; no rule has found why." if is_slower else NOTHING_WRONG)
+        return text + ("; no rule has found why." if is_slower or end else NOTHING_WRONG)
     if late_ratio is None or late_ratio < LATE_RATIO:
         evidence = f" ({worst.evidence[0]})" if worst.evidence else ""
         return f"{text}: {within(worst.title)}{evidence}."
     rank = worst.ranks[0]
     return f"{text}; rank {rank} is late in {100 * late_ratio:.0f} % of steps: {_why(worst)}."
+
+
+def _end(row: JobRow) -> str:
+    """Of a job that did not end well; nothing of others."""
+    if row.state == "lost":
+        return "Lost: nothing comes from it any more"
+    if row.state != "failed":
+        return ""
+    if row.signal:
+        return f"Failed by signal {row.signal}"
+    return f"Failed with exit code {row.exit_code}" if row.exit_code else "Failed"
 
 
 def _why(finding: FindingRow) -> str:

@@ -135,6 +135,7 @@ function BreakdownOverTime({ job, range, news }: Part) {
 // Where the evidence of a cause is, beside its time: a counter, a view, the words to look for in the code. `code: null`: no code is to blame.
 const EVIDENCE: Record<string, { counter?: string; view?: string; code?: string | null }> = {
   throttle: { counter: "gpu.sm_clock_mhz", code: null }, slow_gpu: { counter: "gpu.sm_clock_mhz", code: null }, silent: { code: null },
+  xid: { code: null }, lost: { code: null }, oom_kill: { code: null }, node_event: { code: null },
   slow_link: { view: "collectives", code: null }, degraded_link: { view: "collectives", code: null }, contended: { view: "collectives", code: null },
   loader: { code: "dataloader" }, loader_cpu: { code: "dataloader" }, storage: { code: "dataloader" }, recompile: { code: "compile" },
 };
@@ -160,13 +161,16 @@ const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] 
 // With the end of a job its findings close, which mends nothing: those that it ended with are what its next run meets.
 const isStanding = ({ row }: Job, finding: FindingRow): boolean => finding.state === "open" || (row.state !== "running" && finding.closed_ns >= (row.ended_ns || row.updated_ns));
 
+// As the headline has it (web/jobs.py): a job that did not end well, or became slower, is not said to be well.
+const isUnexplained = ({ row, step_ns, earlier_step_ns }: Job): boolean => row.state === "failed" || row.state === "lost" || (!!step_ns && !!earlier_step_ns && step_ns / earlier_step_ns - 1 >= 0.02);
+
 function Findings({ job }: { job: Job }) {
   const open = job.findings.filter((finding) => isStanding(job, finding)).sort((a, b) => b.gain_high_ratio - a.gain_high_ratio);
   const whose = job.row.has_gpus ? "GPU hours" : "Rank hours";
   const closed = job.findings.filter((finding) => !isStanding(job, finding)), isOver = job.row.state !== "running";
   const card = (finding: FindingRow, i: number) => <FindingCard number={i + 1} show={shown(job, finding)} finding={{ ...finding, rank: finding.ranks.length === 1 ? finding.ranks[0]! : null, place: [finding.place, finding.ranks.length > 1 ? plural(finding.ranks.length, "rank") : ""].filter(Boolean).join(", "), evidence: finding.evidence, places: [] }} />;
   return <>
-    <h2>{open.length ? `${plural(open.length, "finding")}${isOver ? " when it ended" : ""}` : "Nothing is found to be wrong"}</h2>
+    <h2>{open.length ? `${plural(open.length, "finding")}${isOver ? " when it ended" : ""}` : isUnexplained(job) ? "No rule has found why" : "Nothing is found to be wrong"}</h2>
     {open.length === 0 && <p class="empty">Findings open by themselves when a rule sees something worth 0.5 % of the step or more.</p>}
     <ol class="findings">{open.map(card)}</ol>
     {closed.length > 0 && <Fold name="closed" summary={`${plural(closed.length, "finding")} closed`}><ol class="findings">{closed.map(card)}</ol></Fold>}
