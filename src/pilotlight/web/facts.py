@@ -34,12 +34,25 @@ def changes_of(reader: Reader, job: str) -> list[answers.AttemptChange]:
 
 
 def facts_in(reader: Reader, job: str, span: Span) -> dict[str, object]:
-    """Those of the last attempt that had begun by the end of the span, or else of the first."""
+    """Those of the attempts that were under way in the span, or else of the first; what changed
+    between them is told one after the other."""
     found = _attempts(reader, job)
     if not found:
         raise NotFound(f"no job {job[:60]!r}")
-    begun = [facts for _, started_ns, facts in found if started_ns < span.to_ns]
-    return begun[-1] if begun else found[0][2]
+    # An attempt is under way until the next begins.
+    ends_ns = [started_ns for _, started_ns, _ in found[1:]] + [span.to_ns]
+    within = [
+        facts
+        for (_, started_ns, facts), end_ns in zip(found, ends_ns, strict=True)
+        if started_ns < span.to_ns and end_ns > span.from_ns
+    ] or [found[0][2]]
+    names = dict.fromkeys(name for facts in within for name in facts)
+    return {name: _one_after_the_other([facts.get(name, "") for facts in within]) for name in names}
+
+
+def _one_after_the_other(values: list[object]) -> object:
+    changed = [value for i, value in enumerate(values) if i == 0 or value != values[i - 1]]
+    return changed[0] if len(changed) == 1 else ", then ".join(shown(value) for value in changed)
 
 
 def _attempts(reader: Reader, job: str) -> list[tuple[int, int, dict[str, object]]]:
