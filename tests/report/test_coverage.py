@@ -96,3 +96,11 @@ def test_every_record_is_counted_once_wherever_the_detail_begins(
     assert (collections.count, collections.total_ns) == (len(ends), len(ends) * 3 * MS)
     assert report.processes[0].times is not None
     assert report.processes[0].times.running_ns == len(ends) * 10 * MS
+
+
+def test_a_step_that_began_before_the_agent_came_is_within_the_recording(tmp_path: Path) -> None:
+    process = Process(0)
+    process.add("steps", 7, 0, 400, 150 * MS)
+    folder = write_example(tmp_path, process)
+    assert Recording.open(folder).processes[0].start.time_ns == 1_000
+    assert coverage_of(Recording.open(folder)).start_ns == 400

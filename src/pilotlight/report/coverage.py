@@ -63,12 +63,19 @@ def coverage_of(recording: Recording) -> Coverage:
     for process, ended in times:
         _widen(first, last, np.searchsorted(processes, process), ended)
     detail_first = first.copy()
+    begun = first.copy()
+    for name in ("spans", "steps"):
+        table = recording.detail(name)
+        place_of = np.searchsorted(processes, table["process"])
+        np.minimum.at(begun, place_of, table["start_ns"])
     for table in (windows, window_steps):
         _widen(first, last, np.searchsorted(processes, table["process"]), table["start_ns"])
 
     for place, described in enumerate(recording.processes):
         if described.start.time_ns:
-            first[place] = described.start.time_ns
+            # Windows begin before it; what is told one by one may: it was published before the
+            # agent came.
+            first[place] = min(described.start.time_ns, begun[place])
         if described.end is not None:
             last[place] = max(last[place], described.end.time_ns)
     first = np.where(first == NEVER_NS, 0, first)
