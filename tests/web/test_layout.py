@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pilotlight.trace.trace import NONE, Kind, Lane, Spans, Trace, no_counters, no_steps
 from pilotlight.web.layout import DEEPEST, layout_of
-from pilotlight.web.tiles import BINS, Extent, boxes
+from pilotlight.web.tiles import BINS, Extent, boxes, merging
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 800), st.integers(0, 2)), max_size=60
@@ -94,3 +94,15 @@ def test_deep_enough_every_span_is_on_its_own() -> None:
         for i in range(1 << level)
     )
     assert total >= 500
+
+
+@given(SPANS, st.integers(0, 4))
+def test_the_tiles_that_merge_are_those_with_a_box_of_several_spans(
+    rows: list[tuple[int, int, int]], level: int
+) -> None:
+    trace = trace_of(rows)
+    layout, extent = layout_of(trace), Extent(0, 8192)
+    found = merging(trace, layout, extent, level)
+    for index in range(1 << level):
+        counts = boxes(trace, layout, extent, level, index).count.tolist()
+        assert (index in found) == (max(counts, default=1) > 1)

@@ -21,7 +21,7 @@ from pilotlight.web.layout import Layout, layout_of
 from pilotlight.web.path import Path, path_of
 from pilotlight.web.roofs import roofline_answer
 from pilotlight.web.summary import with_summary
-from pilotlight.web.tiles import DEEPEST_LEVEL, Extent, partners, rows_of, tile
+from pilotlight.web.tiles import DEEPEST_LEVEL, Extent, merging, partners, rows_of, tile
 
 KERNELS_LISTED = 500
 COUNTERS_LISTED = 64
@@ -115,12 +115,20 @@ class OpenTrace:
     def _tile(self, number: int, level: int, index: int) -> bytes:
         if not 0 <= level <= DEEPEST_LEVEL or not 0 <= index < 1 << level:
             raise UsageError(f"no tile {index} on level {level}")
-        rank = self.rank(number)
-        begin_ns = self.begin_ns(number)
-        extent = Extent(begin_ns, begin_ns + self.extent.end_ns - self.extent.start_ns)
+        rank, extent = self.rank(number), self._extent_of(number)
         return tile(
             rank.trace, rank.layout, rank.activity, rank.partner, rank.row_of, extent, level, index
         )
+
+    def merging(self, number: int, level: int) -> list[int]:
+        """The tiles of a rank on this level that do not show each span by itself."""
+        rank = self.rank(number)
+        return merging(rank.trace, rank.layout, self._extent_of(number), level)
+
+    def _extent_of(self, number: int) -> Extent:
+        """On the clock of a rank."""
+        begin_ns = self.begin_ns(number)
+        return Extent(begin_ns, begin_ns + self.extent.end_ns - self.extent.start_ns)
 
     def icicle(self, number: int, from_ns: int, to_ns: int) -> Icicle:
         """Of a rank, between two times relative to the begin of the timeline."""
@@ -202,6 +210,7 @@ class OpenTrace:
             step_ns=job.step_ns if job.ranks else None,
             length_ns=self.extent.length_ns,
             levels=self.extent.levels,
+            merged_ns=0.0,
             ranks=[self._rank_answer(trace) for trace in job.traces],
             findings=[
                 answers.Finding(

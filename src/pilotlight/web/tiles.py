@@ -70,6 +70,20 @@ def boxes(trace: Trace, layout: Layout, extent: Extent, level: int, index: int) 
     return Boxes(row[first], start[first], end, span[longest], count)
 
 
+def merging(trace: Trace, layout: Layout, extent: Extent, level: int) -> list[int]:
+    """The tiles of a level in which a box stands for several spans: only theirs have finer ones
+    that show more."""
+    bin_ns = extent.length_ns / (1 << level) / BINS
+    starts, durations = trace.spans.start_ns[layout.order], trace.spans.duration_ns[layout.order]
+    row = np.repeat(np.arange(len(layout.rows)), np.diff(layout.first))
+    place = np.floor((starts - extent.start_ns) / bin_ns).astype(np.int64)
+    is_short = durations < bin_ns
+    together = is_short[1:] & is_short[:-1] & (row[1:] == row[:-1]) & (place[1:] == place[:-1])
+    found = np.unique(place[1:][together] // BINS)
+    # What begins at the very end counts for the last tile.
+    return sorted(set(found.clip(0, (1 << level) - 1).tolist()))
+
+
 def _within(trace: Trace, layout: Layout, from_ns: float, to_ns: float) -> tuple[Int64, Int64]:
     """Spans that touch the time, by row and begin. Within a row they end in the same order."""
     starts = trace.spans.start_ns

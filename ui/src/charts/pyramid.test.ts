@@ -52,6 +52,12 @@ test("a tile that cannot be had is asked for once", async () => {
   assert.equal(asked.filter((path) => path === "t/2/0").length, 1);
 });
 
+test("where a tile cannot be had the finest that can stands in for it", async () => {
+  const pyramid = new Pyramid(sourceOf([], ["t/3/0", "t/2/0"]), "t", 2, 1e6, 8, () => {});
+  for (let turn = 0; turn < 4; turn++) { pyramid.view(0, 1.25e5, 1024); await new Promise((done) => setTimeout(done, 5)); }
+  assert.equal(pyramid.view(0, 1.25e5, 1024)[0]!.tile.to, 5e5);
+});
+
 test("the first box after a time is found within its row", async () => {
   const pyramid = new Pyramid(sourceOf([]), "t", 2, 1e6, 8, () => {});
   pyramid.view(0, 1e6, 1024);

@@ -42,6 +42,7 @@ export class Pyramid {
   private readonly tiles = new Map<string, Tile>();
   private readonly wanted = new Set<string>();
   private readonly missing = new Set<string>();
+  private readonly gone = new Set<string>();
   private flying = 0;
 
   constructor(
@@ -74,6 +75,8 @@ export class Pyramid {
   get isLoading(): boolean { return this.flying > 0; }
 
   private best(level: number, index: number): Tile | null {
+    // A file has the tiles that show more than the coarser one: where one is not there, that is it.
+    let isWanted = true;
     for (let up = 0; up <= level; up++) {
       const key = `${level - up}/${Math.floor(index / 2 ** up)}`;
       const tile = this.tiles.get(key);
@@ -82,7 +85,8 @@ export class Pyramid {
         this.tiles.set(key, tile);
         return tile;
       }
-      if (up === 0 || up === level) this.wanted.add(key);
+      if (isWanted || up === level) this.wanted.add(key);
+      isWanted &&= this.gone.has(key);
     }
     return null;
   }
@@ -117,7 +121,7 @@ export class Pyramid {
           if (old !== "0/0") this.tiles.delete(old);
         }
         this.missing.delete(key);
-      }, () => { /* stays missing: what stands in is drawn, and not asked for again */ }).finally(() => {
+      }, () => { this.gone.add(key); /* stays missing: what stands in is drawn, and it is not asked for again */ }).finally(() => {
         this.flying--;
         this.arrived();
       });

@@ -61,7 +61,7 @@ export const server: Source = {
 };
 
 export function fileSource(data: Inlined): Source {
-  const missing = (path: string) => new Failure(404, `not in this file: ${path}`);
+  const missing = (path: string) => new Failure(404, `this is not in the file, which has only so much room (${path}); pilotlight analyze TRACE --serve shows all of it`);
   return {
     served: false,
     async json<T>(path: string) {

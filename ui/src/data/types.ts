@@ -609,6 +609,7 @@ export interface Trace {
   step_ns: number | null;
   length_ns: number;
   levels: number;
+  merged_ns: number;
   ranks: Rank[];
   findings: Finding[];
   not_checked: NotChecked[];

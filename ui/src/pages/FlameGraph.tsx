@@ -27,7 +27,8 @@ export function FlameGraph({ trace }: { trace: Trace }) {
   const source = useSource();
   const { query } = useAddress();
   const rank = Number(query["rank"] ?? trace.ranks[0]?.rank ?? 0);
-  const from = Number(query["from"] ?? 0), to = Number(query["to"] ?? trace.length_ns);
+  const isZoomed = source.served && query["from"] !== undefined;
+  const from = isZoomed ? Number(query["from"]) : 0, to = isZoomed ? Number(query["to"] ?? trace.length_ns) : trace.length_ns;
   const against = query["against"] ?? "";
   const hasDevice = trace.ranks.find((row) => row.rank === rank)?.parts !== null;
   const [chosen, setWeight] = useChoice("weight", hasDevice ? "device" : "host");
@@ -60,18 +61,18 @@ export function FlameGraph({ trace }: { trace: Trace }) {
     <section aria-label="flame graph">
       <div class="tools">
         {trace.ranks.length > 1 && <Choose label="rank" value={String(rank)} onChange={(value) => change({ rank: value })}>{trace.ranks.map((row) => <option value={String(row.rank)}>{row.rank}</option>)}</Choose>}
-        {(trace.ranks.length > 1 || query["from"] || names.length > 0 || against) && <Choose label="compared with" value={against} onChange={(value) => change({ against: value, at: null, of: null })}>
+        {(trace.ranks.length > 1 || isZoomed || names.length > 0 || against) && <Choose label="compared with" value={against} onChange={(value) => change({ against: value, at: null, of: null })}>
           <option value="">nothing</option>
-          {source.served && query["from"] && 2 * from - to >= 0 && <option value={EARLIER}>the time before it</option>}
+          {isZoomed && 2 * from - to >= 0 && <option value={EARLIER}>the time before it</option>}
           {trace.ranks.length > 1 && <optgroup label="ranks of this one">{trace.ranks.filter((row) => row.rank !== rank).map((row) => <option value={String(row.rank)}>rank {row.rank}</option>)}</optgroup>}
           {(names.length > 0 || foreign) && <optgroup label="other captures and traces">{foreign && !names.some((each) => each.id === foreign) && <option value={against}>{strange.value?.title ?? foreign}</option>}{names.map((each) => <option value={`${TRACE}${each.id}`}>{each.title}{each.taken_ns ? `, ${ago(each.taken_ns, Date.now() * 1e6)}` : ""}</option>)}</optgroup>}
         </Choose>}
         <Choose label="time of" value={weight} onChange={setWeight}><option value="device">the device</option><option value="host">the host</option></Choose>
         <Search value={text} onInput={setText} />
-        {query["from"] && <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button>}
+        {isZoomed && <button type="button" onClick={() => change({ from: null, to: null })}>whole time</button>}
         <span class="legend">{laid?.change ? <><span><span class="swatch" style={{ background: "var(--more)" }} />{foreign ? "a greater part than" : "more than"} {than}</span><span><span class="swatch" style={{ background: "var(--less)" }} />{foreign ? "a smaller one" : "less"}</span></> : activities.filter((_, i) => i > 0 && laid?.tree.activity.includes(i)).map((activity) => <span><span class="swatch" style={{ background: `var(--${activity})` }} />{activity}</span>)}</span>
       </div>
-      <p class="quiet">{whole ? <>{duration(mine)} of {weight} time{query["from"] ? <> between {duration(from)} and {duration(to)}</> : ""}{laid?.change && <>, {duration(its)} {isEarlier || foreign ? than : `on ${than}`}</>}; host spans above the kernels that they launched, all steps together.{foreign && laid?.change ? ` ${SCALED}` : ""}</> : ""}</p>
+      <p class="quiet">{whole ? <>{duration(mine)} of {weight} time{isZoomed ? <> between {duration(from)} and {duration(to)}</> : ""}{laid?.change && <>, {duration(its)} {isEarlier || foreign ? than : `on ${than}`}</>}; host spans above the kernels that they launched, all steps together.{foreign && laid?.change ? ` ${SCALED}` : ""}</> : ""}</p>
       {failure ? <Failed failure={failure} again={main.again} /> : !laid ? <Waiting height={300} /> : whole === 0
         ? <Empty title={`No ${weight} time here`}>Choose the time of the {weight === "host" ? "device" : "host"}, another rank, or a longer stretch.</Empty>
         : <FlameView laid={laid} text={text} palette={activities} limit={20} sides={sides} />}

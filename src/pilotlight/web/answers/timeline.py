@@ -118,7 +118,8 @@ class CounterLine(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """A set of traces that belong to one job. `levels` is the number of levels of detail,
+    """A set of traces that belong to one job. `levels` is the number of levels of detail; on the
+    finest, spans shorter than `merged_ns` are drawn together: 0 where each is drawn by itself.
     `path_ratios` is what the critical path consists of, `clock_offset_ns` is how far the furthest
     clock was off before the ranks were put on one."""
 
@@ -128,6 +129,7 @@ class Trace(Struct, frozen=True):
     step_ns: float | None
     length_ns: int
     levels: int
+    merged_ns: float
     ranks: list[Rank]
     findings: list[Finding]
     not_checked: list[NotChecked]
