@@ -33,7 +33,10 @@ def headline(found: Analysis) -> str:
         gain = f"{low} to {high} %" if low != high else f"{high} %"
         is_said = not mine or len(job.ranks) < 2 or f"ank {first.rank} " in f"{first.title} "
         place = "" if is_said else _place(first, len(job.ranks))
-        return f"{text}: {place}{within(first.title)} (worth {gain} of the step)."
+        title = within(first.title)
+        if place:
+            title = title.replace(" of this rank", "")
+        return f"{text}: {place}{title} (worth {gain} of the step)."
     return f"{text}: nothing found that would gain 0.5 % of the step."
 
 
@@ -48,7 +51,7 @@ def _place(finding: Finding, ranks: int) -> str:
 
 def _gain(ratio: float) -> str:
     """As the cards of findings say it."""
-    return f"{100 * ratio:.0f}" if ratio >= 0.1 else f"{100 * ratio:.1f}"
+    return f"{100 * ratio:.0f}" if ratio >= 0.1 or ratio < 0.0005 else f"{100 * ratio:.1f}"
 
 
 def within(title: str) -> str:

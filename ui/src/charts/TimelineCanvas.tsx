@@ -6,7 +6,7 @@ import { activities, activityColours, colour } from "../look/colours";
 import { count, duration, shortName } from "../look/format";
 import { fitted, font, letterWidth, useCanvas } from "./canvas";
 import { Fingers, isTouched, type Pinch, pinched, slack } from "./fingers";
-import { type Line, lineAt, linesOf } from "./lines";
+import { inSight, type Line, lineAt, linesOf } from "./lines";
 import { flow, type Frame, gutter, idle, lineOf, measured, outline, type Picked, type Range, type View } from "./marks";
 import { isOn, type Overlay, type Stretches, stretchesOf } from "./overlay";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
@@ -32,10 +32,12 @@ interface Properties {
   query: string;
   onBusy(busy: boolean): void;
   overlays: ReadonlySet<Overlay>;
-  top: number;
+  // Null where nobody has scrolled yet: then it begins at what is chosen or unfolded.
+  top: number | null;
   onTop(top: number): void;
 }
 
+const keyOf = (box: Picked | null): string => (box ? [box.rank, box.row, box.start].map(Math.round).join() : "");
 const NOTHING: Stretches = { start: [], end: [], activity: [], name: [] };
 
 export function clamp(view: View, length: number): View {
@@ -48,7 +50,10 @@ export function clamp(view: View, length: number): View {
 export function TimelineCanvas(properties: Properties) {
   const { source, trace, view, onView, open, onToggle, picked, onPick, range, onRange, query, onBusy, overlays, onTop } = properties;
   const [hover, setHover] = useState<Picked | null>(null);
-  const scroll = useRef(properties.top);
+  const scroll = useRef(properties.top ?? 0);
+  const isFresh = useRef(properties.top === null);
+  // What a link has chosen stays where the link has scrolled to.
+  const sought = useRef(properties.top === null ? "" : keyOf(picked));
   const scrollTo = (top: number) => { scroll.current = Math.min(Math.max(top, 0), hidden()); onTop(scroll.current); pen.redraw(); };
   const pathRows = useMemo(() => new Map(trace.ranks.map((rank) => [rank.rank, rank.rows.findIndex((row) => row.title === PATH_TITLE)])), [trace]);
   const drag = useRef<{ x: number; y: number; from: View; top: number; moved: boolean; measure: boolean; time: number; line: Line | null } | null>(null);
@@ -74,6 +79,7 @@ export function TimelineCanvas(properties: Properties) {
   const pen = useCanvas((context, width, height) => {
     const edge = width < NARROW ? NARROW_GUTTER : WIDE_GUTTER;
     size.current = { width, height, edge };
+    if (isFresh.current) { isFresh.current = false; scroll.current = begun(height - RULER); }
     scroll.current = Math.min(Math.max(scroll.current, 0), hidden());
     // Where all rows are in sight, a finger up or down scrolls the page.
     context.canvas.style.touchAction = hidden() > 0 ? "none" : "pan-y";
@@ -220,7 +226,26 @@ export function TimelineCanvas(properties: Properties) {
   });
 
   // A link that is opened in the same window scrolls, too.
-  useEffect(() => { if (Math.round(scroll.current) !== properties.top) { scroll.current = properties.top; pen.redraw(); } }, [properties.top]);
+  useEffect(() => {
+    if (properties.top === null) isFresh.current = true;
+    else if (Math.round(scroll.current) !== properties.top) scroll.current = properties.top;
+    pen.redraw();
+  }, [properties.top]);
+
+  function begun(room: number): number {
+    const [only] = open.size === 1 ? open : [], rank = (picked ?? range)?.rank ?? only;
+    return rank === undefined ? 0 : inSight(laid, rank, picked?.row ?? null, 0, room);
+  }
+
+  // What a search or a key has chosen is brought into sight, once; then the hand may scroll it away.
+  useEffect(() => {
+    const key = keyOf(picked);
+    if (!picked || key === sought.current || isFresh.current || !lineOf(laid, picked.rank, picked.row)) return;
+    sought.current = key;
+    size.current.height = pen.canvas.current?.clientHeight ?? 0;
+    const top = inSight(laid, picked.rank, picked.row, scroll.current, size.current.height - RULER);
+    if (top !== scroll.current) scrollTo(top);
+  });
 
   const neighbour = (by: number) => {
     if (!picked) return;
@@ -283,7 +308,8 @@ export function TimelineCanvas(properties: Properties) {
   }, []);
 
   const rowsBetween = (first: Line | null, second: Line | null): { rank: number; rows: number[] } => {
-    const rank = first?.rank ?? trace.ranks[0]?.rank ?? 0;
+    // On the ruler it is the rank that is unfolded.
+    const rank = first?.rank ?? (open.size === 1 ? [...open][0] : trace.ranks[0]?.rank) ?? 0;
     if (!first || !second || Math.abs(first.y - second.y) < 1 || second.rank !== rank) return { rank, rows: first && !first.isHead && first.row >= 0 ? [first.row] : [] };
     const [low, high] = [Math.min(first.row, second.row), Math.max(first.row, second.row)];
     return { rank, rows: Array.from({ length: high - low + 1 }, (_, i) => low + i).filter((row) => row >= 0) };

@@ -38,3 +38,15 @@ export function lineAt(lines: Line[], y: number): Line | null {
   }
   return null;
 }
+
+// How much of an unfolded rank is enough to have it in sight.
+const ENOUGH = 8 * LINE;
+
+// How far to scroll for a row, or a rank where `row` is null, to be in sight with a little of what is above it: not at
+// all where it is.
+export function inSight({ lines }: Lines, rank: number, row: number | null, top: number, room: number): number {
+  const mine = lines.filter((line) => line.rank === rank && (row === null || line.row === row)), first = mine[0], last = mine.at(-1);
+  if (!first || !last) return top;
+  const end = Math.min(last.y + last.height, first.y + ENOUGH);
+  return first.y >= top && end <= top + room ? top : Math.max(0, first.y - 2 * HEAD);
+}

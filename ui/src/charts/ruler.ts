@@ -9,6 +9,22 @@ export const STEP_NAMES = 18;
 
 interface Place { view: { from: number; to: number }; width: number; left: number; x(time: number): number }
 
+const MINUTE = 60e9, HOUR = 3600e9;
+
+// Where times with three digits would all look the same, ticks tell the distance from a round time; 0 where they do not.
+export function baseOf({ from, to }: { from: number; to: number }, step: number): number {
+  const told = to >= HOUR ? MINUTE : 10 ** (Math.floor(Math.log10(Math.max(to, 1))) - 2);
+  return step < told ? Math.floor(from / (100 * step)) * 100 * step : 0;
+}
+
+const UNITS: [number, string][] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
+
+// A multiple of a hundred steps with all its digits.
+export function exact(ns: number, step: number): string {
+  const [unit, name] = UNITS.find(([each]) => Math.abs(ns) >= each) ?? [1, "ns"], digits = Math.max(0, Math.ceil(Math.log10(unit / (100 * step)) - 1e-9));
+  return `${(ns / unit).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${name}`;
+}
+
 export function ruler(context: CanvasRenderingContext2D, { view, width, left, x }: Place): void {
   const [quiet, line] = [colour("quiet"), colour("line")];
   context.fillStyle = colour("ground");
@@ -16,10 +32,8 @@ export function ruler(context: CanvasRenderingContext2D, { view, width, left, x 
   context.fillStyle = quiet;
   context.font = font(11);
   const step = niceTimeStep(view.to - view.from, (width - left) / 110);
-  // Far in, a tick tells the distance from the left edge's round time: absolute ones would all look the same.
-  const coarse = step * 100;
-  const base = view.to / step > 5000 ? Math.floor(view.from / coarse) * coarse : 0;
-  context.fillText(base ? `${duration(base)} +` : "time", 6, TIMES / 2);
+  const base = baseOf(view, step);
+  context.fillText(base ? `${exact(base, step)} +` : "time", 6, TIMES / 2);
   for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
     const at = x(tick);
     context.fillStyle = line;

@@ -51,7 +51,7 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
   const [hit, setHit] = useChoice("hit");
   const [laidOver, setLaidOver] = useChoice("over");
   const overlays = useMemo(() => new Set(OVERLAYS.filter((name) => laidOver.split(",").includes(name))), [laidOver]);
-  const [top, setTop] = useChoice("top", "0");
+  const [top, setTop] = useChoice("top");
   const [busy, setBusy] = useState(false);
 
   // Whole nanoseconds, as the address has them: a link must not show another picture by a fraction of one.
@@ -65,6 +65,8 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
   const lay = (name: Overlay, isOn: boolean) => setLaidOver(OVERLAYS.filter((each) => (each === name ? isOn : overlays.has(each))).join(","));
   const search = (wanted: string) => { setText(wanted); setHit(""); };
 
+  // A file has the flame graphs of all time only.
+  const flameRank = range?.rank ?? [...open][0] ?? trace.ranks[0]?.rank;
   const hits = useHits(trace, text, source.served);
   const place = hit === "" ? -1 : Number(hit) - 1;
   const step = (by: number) => {
@@ -85,23 +87,23 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
       <div class="tools">
         <Search value={text} onInput={search}
           onKeyDown={(event: KeyboardEvent) => { if (event.key === "Enter") { event.preventDefault(); step(event.shiftKey ? -1 : 1); } if (event.key === "Escape") search(""); }} />
-        {text.trim() !== "" && source.served && <span class="quiet" aria-live="polite">{hits ? <>{plural(hits.total, "span")}, {duration(hits.total_ns)}{place >= 0 ? `, at ${place + 1}` : ""}</> : "searching …"}{" "}
+        {text.trim() !== "" && source.served && <span class="quiet" aria-live="polite">{hits ? <>{plural(hits.total, "span")}, {duration(hits.total_ns)}{place >= 0 ? `, at ${place + 1}${hits.hits.length < hits.total ? ` of the first ${count(hits.hits.length)}` : ""}` : ""}</> : "searching …"}{" "}
           <button type="button" onClick={() => step(-1)} disabled={!hits?.total}>previous</button> <button type="button" onClick={() => step(1)} disabled={!hits?.total}>next</button></span>}
         {trace.ranks.length > 2 && <Field label="ranks"><select value="" onChange={(event) => { const value = (event.target as HTMLSelectElement).value; if (value === "all" || value === "none") setOpen(new Set(value === "all" ? trace.ranks.map((rank) => rank.rank) : [])); else if (value) toggle(Number(value)); (event.target as HTMLSelectElement).value = ""; }}>
           <option value="">unfold …</option><option value="none">fold all</option>{trace.ranks.length <= 16 && <option value="all">unfold all</option>}
           {trace.ranks.map((rank) => <option value={String(rank.rank)}>{open.has(rank.rank) ? "fold" : "unfold"} rank {rank.rank}</option>)}</select></Field>}
         <button type="button" onClick={() => changeView(first)}>whole</button>
-        <a class="button" href={write([...base, "flame"], { rank: range?.rank ?? [...open][0] ?? trace.ranks[0]?.rank, from: Math.round((range ?? view).from), to: Math.round((range ?? view).to) })}>flame graph of {range ? "the selection" : "this view"}</a>
+        <a class="button" href={write([...base, "flame"], { rank: flameRank, ...(source.served ? { from: Math.round((range ?? view).from), to: Math.round((range ?? view).to) } : {}) })}>flame graph of {!source.served ? `rank ${flameRank}` : range ? "the selection" : "this view"}</a>
         {source.served && <Perfetto trace={trace} />}
         <span class="pair">{!trace.path_missing && <Check label="critical path" checked={overlays.has("path")} onChange={(isOn) => lay("path", isOn)} />}
         {trace.ranks.some((rank) => rank.parts) && <Check label="causes of idle time" checked={overlays.has("idle")} onChange={(isOn) => lay("idle", isOn)} />}</span>
         <span class="legend">{["compute", "communication", "copy", "host", "input", "idle", "overhead"].map((name) => <span><span class="swatch" style={{ background: `var(--${name})` }} />{name}</span>)}</span>
       </div>
       <TimelineCanvas source={source} trace={trace} view={view} onView={changeView} open={open} onToggle={toggle} picked={picked} onPick={setPicked}
-        range={range} onRange={changeRange} query={text} overlays={overlays} top={Number(top) || 0} onTop={(next) => setTop(String(Math.max(0, Math.round(next))))} onBusy={(value) => { if (value !== busy) queueMicrotask(() => setBusy(value)); }} />
+        range={range} onRange={changeRange} query={text} overlays={overlays} top={top === "" ? null : Number(top) || 0} onTop={(next) => setTop(String(Math.max(0, Math.round(next))))} onBusy={(value) => { if (value !== busy) queueMicrotask(() => setBusy(value)); }} />
       <span class="visually" data-busy={busy ? "1" : "0"} />
       <PathTold trace={trace} />
-      {!source.served && <p class="quiet">In this file spans shorter than {duration(trace.length_ns / 2 ** (trace.levels - 1) / 1024)} are drawn together; <code>pilotlight analyze … --serve</code> shows every one.</p>}
+      {trace.merged_ns > 0 && <p class="quiet">In this file spans shorter than {duration(trace.merged_ns)} are drawn together; <code>pilotlight analyze … --serve</code> shows every one.</p>}
       {range && source.served && <Selected trace={trace} range={range} base={base} />}
       {trace.counters.length > 0 && <Counters trace={trace} view={view} />}
     </section>

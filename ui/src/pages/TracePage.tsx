@@ -2,7 +2,7 @@
 import { ROOFS } from "../charts/Roof";
 import { change, useAddress, write } from "../data/address";
 import { useAnswer, useSource } from "../data/load";
-import type { Kernel, Rank, Roofline, Trace } from "../data/types";
+import type { Kernel, Parts, Rank, Roofline, Trace } from "../data/types";
 import { count, duration, glued, plural, share, shortName } from "../look/format";
 import { Bar, Choose, Empty, Failed, FindingCard, Fold, Legend, PageFailed, piecesOf, type Shown, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
@@ -54,18 +54,47 @@ export function placesOf(trace: Trace, base: string[], finding: Trace["findings"
   return [{ text: "show me: timeline", href: write([...base, "timeline"], { open: finding.rank ?? trace.ranks[0]!.rank }) }];
 }
 
+// A rank with where the time of its mean step goes: of the steps that the headline speaks of, without the first, which
+// holds the start of the profiler (insights/rank.py). Without steps it is all of the trace.
+type Divided = Rank & { parts: Parts };
+
+export function divided(rank: Rank): Divided | null {
+  const told = rank.steps.flatMap((step) => (step.parts ? [step.parts] : [])), steady = told.length >= 3 ? told.slice(1) : told;
+  if (!steady.length) return rank.parts && { ...rank, parts: rank.parts };
+  const mean = (of: (parts: Parts) => number) => steady.reduce((sum, parts) => sum + of(parts), 0) / steady.length;
+  const causes = [...new Set(steady.flatMap((parts) => Object.keys(parts.idle_by_cause_ns)))];
+  return { ...rank, parts: {
+    window_ns: mean((parts) => parts.window_ns), compute_ns: mean((parts) => parts.compute_ns), exposed_communication_ns: mean((parts) => parts.exposed_communication_ns),
+    exposed_copy_ns: mean((parts) => parts.exposed_copy_ns), idle_ns: mean((parts) => parts.idle_ns), communication_ns: mean((parts) => parts.communication_ns), copy_ns: mean((parts) => parts.copy_ns),
+    idle_by_cause_ns: Object.fromEntries(causes.map((cause) => [cause, mean((parts) => parts.idle_by_cause_ns[cause] ?? 0)])),
+  } };
+}
+
+const SHOWN_RANKS = 16;
+
+// The rank that is shown before the others, and why: whom the first finding is about, or who idles most.
+export function chosenOf(ranks: Divided[], findings: Trace["findings"]): { rank: Divided | undefined; why: string } {
+  const blamed = ranks.find((each) => each.rank === findings[0]?.rank);
+  const idlest = ranks.slice().sort((a, b) => b.parts.idle_ns / b.parts.window_ns - a.parts.idle_ns / a.parts.window_ns)[0];
+  return blamed && blamed !== idlest ? { rank: blamed, why: "which the first finding is about" } : { rank: idlest, why: "which idles most" };
+}
+
 function Overview({ trace, base }: { trace: Trace; base: string[] }) {
-  const withParts = trace.ranks.filter((rank): rank is Rank & { parts: NonNullable<Rank["parts"]> } => rank.parts !== null);
-  const worst = withParts.slice().sort((a, b) => b.parts.idle_ns / b.parts.window_ns - a.parts.idle_ns / a.parts.window_ns)[0];
+  const withParts = trace.ranks.flatMap((rank) => divided(rank) ?? []);
+  const { rank: shown, why } = chosenOf(withParts, trace.findings);
+  const hasSteps = shown?.steps.some((step) => step.parts !== null) ?? false;
+  // Of more ranks than are shown, those come first that a finding names.
+  const named = new Set(trace.findings.map((finding) => finding.rank));
+  const ranks = withParts.length > SHOWN_RANKS ? [...withParts.filter((row) => named.has(row.rank)), ...withParts.filter((row) => !named.has(row.rank))] : withParts;
   return (
     <div class="with-side">
       <div>
-        {worst && <section><h2>Where the time goes{trace.ranks.length > 1 ? ` on rank ${worst.rank}, which idles most` : ""}</h2>
-          <Bar pieces={piecesOf(worst.parts)} wide /><Legend pieces={piecesOf(worst.parts)} /></section>}
-        <StepsChart trace={trace} base={base} shown={worst} />
-        <Table title="Ranks" rows={trace.ranks.length > 1 || !withParts.length ? withParts : []} limit={16} columns={[
+        {shown && <section><h2>Where the time {hasSteps ? "of a step " : ""}goes{trace.ranks.length > 1 ? ` on rank ${shown.rank}, ${why}` : ""}</h2>
+          <Bar pieces={piecesOf(shown.parts)} wide /><Legend pieces={piecesOf(shown.parts)} /></section>}
+        <StepsChart trace={trace} base={base} shown={shown} />
+        <Table title="Ranks" rows={trace.ranks.length > 1 || !withParts.length ? ranks : []} limit={SHOWN_RANKS} columns={[
           { title: "rank", cell: (row) => <a href={write([...base, "timeline"], { open: row.rank })}>{row.rank < 0 ? "–" : row.rank}</a>, sort: (row) => row.rank },
-          { title: "window", cell: (row) => duration(row.parts.window_ns), sort: (row) => row.parts.window_ns },
+          { title: hasSteps ? "step" : "window", hint: hasSteps ? "the mean of its steps, without the first, which holds the start of the profiler" : "from the first work of the device to the last", cell: (row) => duration(row.parts.window_ns), sort: (row) => row.parts.window_ns },
           { title: "where the time goes", cell: (row) => <Bar pieces={piecesOf(row.parts)} /> },
           { title: "compute", cell: (row) => share(row.parts.compute_ns / row.parts.window_ns), sort: (row) => row.parts.compute_ns / row.parts.window_ns },
           { title: "exposed communication", cell: (row) => share(row.parts.exposed_communication_ns / row.parts.window_ns), sort: (row) => row.parts.exposed_communication_ns / row.parts.window_ns },
@@ -84,7 +113,7 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
       </div>
       <aside>
         <h2>{trace.findings.length ? plural(trace.findings.length, "finding") : "Nothing found"}</h2>
-        {trace.findings.length === 0 && <p class="empty">No rule found anything that would gain 0.5 % of the step.</p>}
+        {trace.findings.length === 0 && <p class="empty">{trace.not_checked.length ? "No rule that could be checked" : "No rule"} found anything that would gain 0.5 % of the step.</p>}
         <ol class="findings">{trace.findings.map((finding, i) => <FindingCard finding={finding} number={i + 1} show={placesOf(trace, base, finding)} />)}</ol>
         {trace.findings.length > 1 && <p class="quiet">Gains of several findings overlap and do not add up.</p>}
         {trace.not_checked.length > 0 && <Fold name="not-checked" summary={`Not checked: ${trace.not_checked.length}`}><ul>{trace.not_checked.map((row) => <li>{row.rule} {row.cause}: {row.missing}</li>)}</ul></Fold>}
