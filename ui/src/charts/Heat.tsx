@@ -8,7 +8,7 @@ import { niceStep, useCanvas } from "./canvas";
 import { Fingers, isTouched, type Pinch, pinched, slack } from "./fingers";
 import { Scale } from "./Scale";
 
-const LEFT = 46, BOTTOM = 22, TOP = 4;
+const LEFT = 46, BOTTOM = 22, TOP = 4, HALF_LETTER = 5;
 
 export interface Cells { values: Float32Array; columns: number; rows: number; first: number; last: number }
 export interface Window { first: number; last: number; top: number; bottom: number }
@@ -125,7 +125,7 @@ export function Heat({ job, value, text, first, last, ranks, window: given, onWi
     context.fillStyle = colour("quiet");
     context.textAlign = "right";
     const rankStep = Math.max(1, niceStep(shown.bottom - shown.top, 8));
-    for (let rank = Math.ceil(shown.top / rankStep) * rankStep; rank < shown.bottom; rank += rankStep) context.fillText(String(rank), LEFT - 6, y(rank + 0.5));
+    for (let rank = Math.ceil(shown.top / rankStep) * rankStep; rank < shown.bottom; rank += rankStep) context.fillText(String(rank), LEFT - 6, Math.min(Math.max(y(rank + 0.5), TOP + HALF_LETTER), height - BOTTOM - HALF_LETTER));
     context.textAlign = "center";
     const step = Math.max(1, niceStep(shown.last - shown.first, width / 130));
     let free = LEFT;

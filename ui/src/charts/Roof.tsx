@@ -15,7 +15,7 @@ export interface RoofPoint { x: number; y: number; radius: number; colour: strin
 // What does nothing has no place on a scale of powers of ten.
 export const isDrawn = ({ x, y }: { x: number; y: number }): boolean => x > 0 && y > 0 && Number.isFinite(x) && Number.isFinite(y);
 const decades = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);
-export const rateText = (value: number): string => (value >= 1e12 ? `${threeDigits(value / 1e12)} TFLOP/s` : value >= 1e9 ? `${threeDigits(value / 1e9)} GFLOP/s` : `${threeDigits(value / 1e6)} MFLOP/s`);
+export const rateText = (value: number): string => (value >= 1e12 ? `${threeDigits(value / 1e12)} TFLOP/s` : value >= 1e9 ? `${threeDigits(value / 1e9)} GFLOP/s` : value >= 1e6 ? `${threeDigits(value / 1e6)} MFLOP/s` : `${threeDigits(value / 1e3)} kFLOP/s`);
 
 export function Roof({ peaks, points, label, chosen, onChoose }: { peaks: Peak[]; points: RoofPoint[]; label: string; chosen: number; onChoose(point: number): void }) {
   // As wide as its place, so that letters keep their size: on a telephone all points are in sight, too.

@@ -12,6 +12,9 @@ export interface Line { label: string; colour: string; values: (number | null)[]
 export interface Mark { time_ns: number; text: string; isLoud: boolean }
 interface Properties { time_ns: number[]; lines: Line[]; height?: number; text(value: number): string; label: string; onZoom?: (fromNs: number, toNs: number) => void; marks?: Mark[]; from_ns?: number; to_ns?: number; min?: number | null; max?: number | null }
 
+// Of ticks closer than three digits tell apart only the first has words.
+export const once = (texts: string[]): string[] => texts.map((text, i) => (text === texts[i - 1] ? "" : text));
+
 export function Series({ time_ns, lines, height = 200, text, label, onZoom, marks = [], from_ns, to_ns, min = 0, max = null }: Properties) {
   const box = useRef<HTMLDivElement>(null);
   const zoom = useRef(onZoom);
@@ -39,7 +42,7 @@ export function Series({ time_ns, lines, height = 200, text, label, onZoom, mark
           x: { time: true, ...(from_ns !== undefined && to_ns !== undefined ? { range: [from_ns / 1e9, to_ns / 1e9] as [number, number] } : {}) },
           y: { range: (_: uPlot, low: number, high: number): [number, number] => (min === null && max === null ? around(low, high) : [min ?? low, max ?? (high > 0 ? high * 1.08 : 1)]) },
         },
-        axes: [{ ...axis, size: 36, space: 90, incrs: TIME_STEPS_S, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, space: 24, values: (_: uPlot, ticks: number[]) => ticks.map(text) }],
+        axes: [{ ...axis, size: 36, space: 90, incrs: TIME_STEPS_S, values: (_: uPlot, ticks: number[], __: number, ___: number, step: number) => ticks.map((tick, i) => utc(tick, step, i === 0 || Math.floor(tick / 86400) !== Math.floor(ticks[i - 1]! / 86400))) }, { ...axis, size: 74, space: 24, values: (_: uPlot, ticks: number[]) => once(ticks.map(text)) }],
         series: [
           { label: "time", value: (_: uPlot, value: number | null) => (value === null ? "" : new Date(value * 1000).toISOString().slice(5, 19).replace("T", " ") + " UTC") },
           ...lines.map((line, number) => ({

@@ -42,11 +42,11 @@ export function FleetPage() {
             <Choose label="by" value={sort} onChange={setSort}><option value="findings">findings</option><option value="lost">lost hours</option><option value="newest">newest</option><option value="size">size</option></Choose>
             <Choose label="state" value={state} onChange={setState}><option value="">any</option>{["running", "finished", "failed", "lost"].map((name) => <option value={name}>{name}</option>)}</Choose>
             <Choose label="time" value={since} onChange={(value) => change({ since: value })}>{["1h", "6h", "24h", "7d", "30d"].map((value) => <option value={value}>{value}</option>)}</Choose>
-            <span class="quiet" aria-live="polite">{count(jobs.length)} of {count(fleet.jobs.length)}</span>
+            <span class="quiet" aria-live="polite">{count(jobs.length)} of {plural(fleet.jobs.length, "job")}</span>
           </div>
           <Jobs jobs={jobs} now={fleet.now_ns} since={since} />
           <Together jobs={jobs} />
-          <Machines nodes={fleet.nodes} />
+          <Machines nodes={fleet.nodes} wanted={text.trim().toLowerCase()} jobs={jobs} />
         </>}
     </>
   );
@@ -73,7 +73,7 @@ function Together({ jobs }: { jobs: FleetJob[] }) {
   const parts: Record<string, number> = {};
   for (const job of jobs) for (const [part, ns] of Object.entries(job.parts_ns)) parts[part] = (parts[part] ?? 0) + ns;
   const pieces = storedPieces(parts);
-  return pieces.length ? <section class="together"><span class="legend" title="the time of all steps of all ranks of the jobs above">{plural(jobs.length, "job")} together:</span> <Legend pieces={pieces} /></section> : null;
+  return pieces.length ? <section class="together"><span class="legend" title="the time of all steps of all ranks of the jobs above">{jobs.length === 1 ? "this job" : `${count(jobs.length)} jobs together`}:</span> <Legend pieces={pieces} /></section> : null;
 }
 
 export function Spark({ values }: { values: (number | null)[] }) {
@@ -99,17 +99,24 @@ const COLOURINGS: Record<Colouring, { of(gpu: GpuNow, node: Node): number | null
   findings: { of: (_, node) => node.open_findings, low: 0, high: 3, text: (value) => plural(value, "open finding") },
 };
 
-function Machines({ nodes }: { nodes: Node[] }) {
+// What is searched for is a machine, or a job that runs on it.
+export function fitting(nodes: Node[], wanted: string, jobs: FleetJob[]): Node[] {
+  if (!wanted) return nodes;
+  const names = new Set(jobs.map((job) => job.job));
+  return nodes.filter((node) => [node.node, node.cluster].some((text) => text.toLowerCase().includes(wanted)) || node.jobs.some((job) => names.has(job)));
+}
+
+function Machines({ nodes, wanted, jobs }: { nodes: Node[]; wanted: string; jobs: FleetJob[] }) {
   const [colouring, setBy] = useChoice("colour", "busy");
   const by = (colouring in COLOURINGS ? colouring : "busy") as Colouring;
   const [only, setOnly] = useChoice("only");
   const { of, low, high, text } = COLOURINGS[by];
   const dark = useDark();
-  const shown = only === "findings" ? nodes.filter((node) => node.open_findings > 0) : nodes;
+  const shown = fitting(nodes, wanted, jobs).filter((node) => only !== "findings" || node.open_findings > 0);
   if (!nodes.length) return null;
   return (
     <section>
-      <div class="tools"><h2>{plural(nodes.length, "node")}</h2>
+      <div class="tools"><h2>{shown.length < nodes.length && `${count(shown.length)} of `}{plural(nodes.length, "node")}</h2>
         <Choose label="colour by" value={by} onChange={setBy}>{Object.keys(COLOURINGS).map((name) => <option value={name}>{name}</option>)}</Choose>
         <Check label="only nodes with findings" checked={only === "findings"} onChange={(checked) => setOnly(checked ? "findings" : "")} />
         <Scale low={text(low)} high={text(high)} /></div>

@@ -4,9 +4,9 @@ import { type Point, Steps } from "../charts/Steps";
 import { lay, type Tree } from "../charts/tree";
 import { useChoice, useKept } from "../data/address";
 import { useAnswer } from "../data/load";
-import type { FlameDocument, GpuWork, ReportDocument, Times } from "../data/report";
+import type { FlameDocument, GpuProcess, GpuWork, ReportDocument, Times } from "../data/report";
 import { counterWords } from "../look/counter";
-import { clock, count, duration, glued, share, shortFile, signedShare, size, threeDigits, UNKNOWN } from "../look/format";
+import { clock, count, duration, glued, share, shortFile, shortName, signedShare, size, threeDigits, UNKNOWN } from "../look/format";
 import { FlameAlone } from "../parts/FlameView";
 import { Bar, Choose, PageFailed, Search, Table, Waiting } from "../parts/parts";
 import { Stalls } from "../parts/Stalls";
@@ -126,14 +126,14 @@ function Gpus({ report, label }: Part) {
   return (
     <section aria-label="GPUs" class="columns">
       <Table title={`Work on the GPU${isPartial ? " (totals stand for the time between the windows too)" : ""}`} rows={work} columns={[
-        { title: "work", isText: true, cell: (row) => row.name }, { title: "kind", isText: true, cell: (row) => (row.is_in_graphs ? `${row.kind} of a graph` : row.kind) }, { title: "time", cell: (row) => share(row.ratio), sort: (row) => row.total_ns },
+        { title: "work", isText: true, isName: true, cell: (row) => <span title={row.name}>{shortName(row.name)}</span> }, { title: "kind", isText: true, isBrief: true, cell: (row) => (row.is_in_graphs ? `${row.kind} of a graph` : row.kind) }, { title: "time", cell: (row) => share(row.ratio), sort: (row) => row.total_ns },
         { title: "total", cell: (row) => <Estimate row={row} />, sort: (row) => row.total_ns }, { title: "count", cell: (row) => count(Math.round(row.total_count)), sort: (row) => row.total_count },
-        { title: "seen", cell: (row) => count(row.seen), sort: (row) => row.seen }, { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns }, { title: "launched in", isText: true, cell: (row) => row.launched_in }]} />
+        { title: "seen", cell: (row) => count(row.seen), sort: (row) => row.seen }, { title: "median", cell: (row) => duration(row.median_ns), sort: (row) => row.median_ns }, ...(work.some((row) => row.launched_in) ? [{ title: "launched in", isText: true, cell: (row: GpuWork) => row.launched_in }] : [])]} />
       <Table title="GPUs of each rank" rows={processes} columns={[
-        { title: "rank", isText: true, cell: (row) => label(row.process) }, { title: "gpu", cell: (row) => row.devices.join(", ") }, { title: "busy", cell: (row) => (row.busy_ratio === null ? UNKNOWN : share(row.busy_ratio)) },
+        { title: "rank", isText: true, isBrief: true, cell: (row) => label(row.process) }, { title: "gpu", cell: (row) => row.devices.join(", ") }, { title: "busy", cell: (row) => (row.busy_ratio === null ? UNKNOWN : share(row.busy_ratio)) },
         { title: "seen", cell: (row) => share(row.coverage_ratio), sort: (row) => row.coverage_ratio }, { title: "launches seen", cell: (row) => share(row.launches_ratio) }, { title: "launches", cell: (row) => count(row.launches) }, { title: "records", cell: (row) => count(row.activities) },
         { title: "costs, of a step", cell: (row) => (row.overhead_ratio === null || row.overhead_low === null || row.overhead_high === null ? UNKNOWN : `${signedShare(row.overhead_ratio)} (${signedShare(row.overhead_low)} to ${signedShare(row.overhead_high)})`) },
-        { title: "clock", cell: (row) => (row.clock_uncertainty_ns === null ? "" : `± ${duration(row.clock_uncertainty_ns)}`) }]} />
+        ...(processes.some((row) => row.clock_uncertainty_ns !== null) ? [{ title: "clock", cell: (row: GpuProcess) => (row.clock_uncertainty_ns === null ? "" : `± ${duration(row.clock_uncertainty_ns)}`) }] : [])]} />
       {notes.length > 0 && <section><h2>Missing of the GPUs</h2><ul>{notes.map((line) => <li>{line}</li>)}</ul></section>}
       <Stalls rows={report.stalls} />
       {work_left_out > 0 && <p class="about">{count(work_left_out)} kinds of work more are left out here.</p>}
@@ -164,7 +164,7 @@ function Tables({ report, label }: Part) {
         { title: "self", cell: (row) => (row.is_estimate ? "≥ " : "") + duration(row.self_ns) }, { title: "p50", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p50_ns) }, { title: "p95", cell: (row) => (row.is_estimate ? "~" : "") + duration(row.p95_ns) }, { title: "max", cell: (row) => duration(row.max_ns) }]}
         empty={'No range was annotated. In the program: with pilotlight.annotate("forward"): …'} />
       <Table title="Threads" rows={report.threads} columns={[
-        { title: "thread", isText: true, cell: (row) => row.name || `thread ${row.thread}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "samples", cell: (row) => count(row.samples) }, { title: "states", cell: (row) => <Bar pieces={pieces(row.times)} /> },
+        { title: "thread", isText: true, cell: (row) => row.name || `thread ${row.thread}` }, { title: "rank", cell: (row) => label(row.process) }, { title: "samples", cell: (row) => count(row.samples) }, { title: "states", cell: (row) => <Bar pieces={pieces(row.times)} narrow /> },
         { title: "running", cell: (row) => partOf(row.times, row.times.running_ns) }, { title: "GIL wait", cell: (row) => partOf(row.times, row.times.gil_wait_ns) }]} />
       <Table title="Counters" rows={report.counters} columns={[
         { title: "name", isText: true, isName: true, cell: (row) => <span title={row.name}>{row.name}</span> }, { title: "rank", cell: (row) => label(row.process) }, ...(["last", "min", "max"] as const).map((key) => ({ title: key, cell: (row: (typeof report.counters)[number]) => counterWords(row.name).text(row[key]) }))]} />
@@ -173,7 +173,7 @@ function Tables({ report, label }: Part) {
         { title: "longest", cell: (row) => duration(row.longest_ns) }, { title: "after", cell: (row) => (row.longest_since_start_ns === null ? "" : duration(row.longest_since_start_ns)) }]} />
       <Table title="Processes" rows={report.processes} columns={[
         { title: "rank", isText: true, isBrief: true, cell: (row) => row.label }, { title: "pid", cell: (row) => String(row.pid) }, { title: "lived", cell: (row) => duration(row.duration_ns) },
-        { title: "sampled", cell: (row) => share(row.sampled_ratio) }, { title: "states", cell: (row) => (row.times ? <Bar pieces={pieces(row.times)} /> : "") },
+        { title: "sampled", cell: (row) => share(row.sampled_ratio) }, { title: "states", cell: (row) => (row.times ? <Bar pieces={pieces(row.times)} narrow /> : "") },
         { title: "end", cell: (row) => row.end }, { title: "command", isText: true, isName: true, cell: (row) => <span title={row.command}>{row.command}</span> }]} />
       <section><h2>Not in these numbers</h2><ul>{lostOf(report, label).map((line) => <li>{line}</li>)}</ul></section>
       <section><h2>Cost of pilotlight</h2><ul>{costOf(report).map((line) => <li>{line}</li>)}</ul></section>
@@ -199,7 +199,7 @@ function costOf({ overhead }: ReportDocument): string[] {
   const worst = overhead.samplers.reduce<(typeof overhead.samplers)[number] | null>((most, row) => (most && most.cpu_ratio > row.cpu_ratio ? most : row), null);
   return [
     worst ? `sampler in each process: ${share(worst.cpu_ratio)} of a core at most, ${threeDigits(worst.achieved_hz)} Hz reached of ${threeDigits(worst.asked_hz)} Hz asked` : `sampler: ${UNKNOWN}`,
-    `agent: ${share(overhead.agent_cpu_ratio)} of a core, memory ${size(overhead.agent_rss_bytes)}`,
+    overhead.agent_cpu_ratio === null ? `agent: ${UNKNOWN}` : `agent: ${share(overhead.agent_cpu_ratio)} of a core, memory ${size(overhead.agent_rss_bytes)}`,
     `detail on disk: ${size(overhead.recorded_bytes)}`,
   ];
 }

@@ -43,7 +43,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
           { title: "count", cell: (row) => count(row.count), sort: (row) => row.count },
           { title: "time", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns },
           { title: "of achievable", hint: "of the rate that programs reach on this GPU with as many operations for each byte", cell: (row) => share(row.roofline_ratio), sort: (row) => row.roofline_ratio },
-          { title: "limit", isText: true, cell: (row) => <span title={row.reason}>{row.limit}</span>, sort: (row) => row.limit },
+          { title: "limit", isText: true, isBrief: true, cell: (row) => <span title={row.reason}>{row.limit}</span>, sort: (row) => row.limit },
         ]} />
       </div>
     </section>

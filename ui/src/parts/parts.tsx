@@ -91,7 +91,7 @@ export function Legend({ pieces }: { pieces: Piece[] }) {
 }
 
 export const gain = (finding: { gain_low_ratio: number; gain_high_ratio: number }): string => {
-  const [low, high] = [100 * finding.gain_low_ratio, 100 * finding.gain_high_ratio].map((value) => (value >= 10 ? value.toFixed(0) : value.toFixed(1)));
+  const [low, high] = [100 * finding.gain_low_ratio, 100 * finding.gain_high_ratio].map((value) => (value >= 10 || value < 0.05 ? value.toFixed(0) : value.toFixed(1)));
   return low === high ? `${low} %` : `${low} to ${high} %`;
 };
 
@@ -101,7 +101,7 @@ export const sourceOf = (place: string): string => FROM.exec(place)?.[2] ?? "";
 
 function Where({ finding: { rank, place } }: { finding: Finding }) {
   const [, what = place, line = "", name = ""] = FROM.exec(place) ?? [];
-  const named = rank !== null && rank >= 0 && !new RegExp(`\\brank ${rank}\\b`).test(what) ? `rank ${rank}` : "";
+  const named = rank !== null && rank >= 0 && !new RegExp(`\\branks? ${rank}\\b`).test(what) ? `rank ${rank}` : "";
   return <p class="where" title={place}>{[named, shortName(what)].filter(Boolean).join(" · ")}{line && <><br />from <b>{line}</b>{name}</>}</p>;
 }
 
