@@ -241,6 +241,14 @@ def test_machines_and_counters(reader: Reader) -> None:
     assert len(queries.agents(reader)) == 2
 
 
+def test_of_more_gpus_than_asked_for_the_rank_that_is_named_is_told_whole(reader: Reader) -> None:
+    whole = queries.counters(reader, "gpu.power_w", hour(), job="train-7b")
+    few = queries.counters(reader, "gpu.power_w", hour(), job="train-7b", limit=3, rank=6)
+    assert len(whole) == 8 and len(few) == 3
+    assert 6 in {one.rank for one in few}
+    assert all(one in whole for one in few)
+
+
 def test_an_agent_without_a_job_may_be_silent_for_longer(filled: Store) -> None:
     """It sends once a minute."""
     now_ns = time.time_ns()

@@ -176,8 +176,8 @@ QUESTIONS = (
     ),
     Question(
         "/v1/counters",
-        "one counter over time, a series a GPU",
-        ("name", "job", "node", "points", "limit", *_SPAN),
+        "one counter over time, a series a GPU; of many those least like the others, and `rank`",
+        ("name", "job", "node", "rank", "points", "limit", *_SPAN),
         list[queries.CounterSeries],
         lambda reader, r: queries.counters(
             reader,
@@ -187,6 +187,7 @@ QUESTIONS = (
             text(r, "node", ""),
             _points(r),
             _limit(r),
+            _rank(r),
         ),
     ),
     Question(

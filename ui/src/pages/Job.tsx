@@ -150,7 +150,7 @@ const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] 
   const earlier = finding.evidence.find((text) => text.startsWith(RUN_BEFORE))?.slice(RUN_BEFORE.length);
   return [
     ...(earlier ? [{ text: "show me: compared with the run before", href: write(["compare"], { before: earlier, after: job.row.job }) }] : []),
-    ...(counter ? [{ text: `show me: ${counterWords(counter).title}`, href: at("counters", { counter }) }] : []),
+    ...(counter ? [{ text: `show me: ${counterWords(counter).title}`, href: at("counters", { counter, ...(rank === undefined ? {} : { rank: String(rank) }) }) }] : []),
     { text: "show me: when and where", href: write(["job", job.row.job], { ...around, ...(rank === undefined ? { map: "time" } : { rank, map: "lateness" }) }) },
     ...(view ? [{ text: `show me: ${view}`, href: at(view) }] : []),
     ...(code === null ? [] : [{ text: "show me: the code", href: at("flame", { ...(rank === undefined ? {} : { rank: String(rank) }), ...(code ? { q: code } : {}) }) }]),

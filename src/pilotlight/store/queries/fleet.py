@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pilotlight.store.queries.reader import ONE_THREAD, PERIODS_NS, Reader, Span, bounded
+from pilotlight.store.queries.representatives import representatives
 
 SHORT_NS = 3_600_000_000_000
 _IDLE_NS = 150_000_000_000
@@ -282,8 +283,10 @@ def counters(
     node: str = "",
     points: int = 600,
     limit: int = 200,
+    rank: int | None = None,
 ) -> list[CounterSeries]:
-    """A series for each GPU or rank that has this counter, at most `limit`."""
+    """A series for each GPU or rank that has this counter; of more than `limit` those that are
+    least like the others, some that stand for the rest, and `rank`."""
     is_fine = span.length_ns / PERIODS_NS["10s"] <= points and reader.keeps("counters", span)
     table, width_ns = ("counters", PERIODS_NS["10s"]) if is_fine else ("counters_5m", 0)
     if not is_fine:
@@ -298,29 +301,28 @@ def counters(
     )
     asked: dict[str, object] = {"name": name, "job": job, "node": node}
     asked |= {"from_ns": span.from_ns // width_ns * width_ns, "to_ns": span.to_ns}
-    # The places first: of a thousand GPUs most are cut off, and need no sums.
+    # The places first: of a thousand GPUs most are left out, and need no course.
     places = reader.select(
-        f"SELECT node, gpu, rank FROM {table} AS c WHERE {wanted} "
-        "GROUP BY node, gpu, rank ORDER BY node, gpu, rank LIMIT {limit:UInt32}",
+        "SELECT node, gpu, rank, sum(c.sum) / greatest(sum(c.count), 1) "
+        f"FROM {table} AS c WHERE {wanted} GROUP BY node, gpu, rank ORDER BY node, gpu, rank",
         **asked,
-        limit=limit,
     )
     if not places:
         return []
-    # By the node, too: rows lie by it.
-    last_node, last_gpu, last_rank = places[-1]
+    named = [i for i, place in enumerate(places) if int(place[2]) == rank]
+    chosen = [places[i] for i in representatives([float(p[3]) for p in places], limit, named)]
     found = reader.select(
         f"SELECT node, gpu, rank, groupArray(t), groupArray(m), groupArray(lo), groupArray(hi) "
         f"FROM (SELECT node, gpu, rank, intDiv(c.time_ns, {width_ns}) * {width_ns} AS t, "
         "sum(c.sum) / greatest(sum(c.count), 1) AS m, min(c.min) AS lo, max(c.max) AS hi "
-        f"FROM {table} AS c WHERE {wanted} AND node <= {{last_node:String}} "
-        "AND (node, gpu, rank) <= ({last_node:String}, {last_gpu:Int32}, {last_rank:Int32}) "
+        f"FROM {table} AS c WHERE {wanted} AND node IN {{nodes:Array(String)}} "
+        "AND concat(node, ' ', toString(gpu), ' ', toString(rank)) IN {chosen:Array(String)} "
         "GROUP BY node, gpu, rank, t ORDER BY node, gpu, rank, t) "
         f"GROUP BY node, gpu, rank ORDER BY node, gpu, rank {ONE_THREAD}",
         **asked,
-        last_node=last_node,
-        last_gpu=int(last_gpu),
-        last_rank=int(last_rank),
+        # By the node, too: rows lie by it.
+        nodes=sorted({str(place[0]) for place in chosen}),
+        chosen=[f"{node} {gpu} {place_rank}" for node, gpu, place_rank, _ in chosen],
     )
     return [
         CounterSeries(
