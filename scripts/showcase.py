@@ -168,7 +168,7 @@ def _bring(collector: Collector, agents: list[SimulatedAgent], over: threading.E
                         trace = replace(traces[rank % len(traces)], rank=rank)
                         write_kineto(trace, Path(folder) / f"rank{rank}.json.gz")
                     size = pack(Path(folder), place)
-                facts = {"file": place.name, "steps": []}
+                facts = {"file": place.name, "steps": [], "offset_ns": 0, "uncertainty_ns": 0}
                 collector.desk.delivered(capture, agent.name, size, facts)
 
 
