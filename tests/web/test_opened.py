@@ -80,3 +80,9 @@ def test_a_trace_without_a_device_is_told_its_step() -> None:
     job = job_of([story.trace()])
     told = OpenTrace("0", "job", Analysis(job, diagnose(job), ())).answer.headline
     assert re.fullmatch(r"Step 5\d\d µs; no device activity: only the host .*", told), told
+
+
+def test_a_trace_of_jax_is_not_told_to_record_shapes_with_torch(traces: tuple[Trace, ...]) -> None:
+    job = job_of([replace(trace, format="xplane") for trace in traces])
+    missing = OpenTrace("0", "jax", Analysis(job, diagnose(job), ())).roofline(None, None).missing
+    assert "XPlane" in missing and "record_shapes" not in missing

@@ -11,6 +11,11 @@ from pilotlight.model.hardware import Gpu, find_gpu, gpus
 from pilotlight.web import answers
 
 OTHERS = ("A100-80-SXM", "H100-SXM", "H200-SXM", "B200", "MI300X")
+RECORD_SHAPES = "no shapes of operators in this trace: record it with record_shapes=True"
+NO_SHAPES = {
+    "xplane": "no shapes of operators are read from XPlane traces: those of torch.profiler and of"
+    " nsys have what it takes"
+}
 _TYPES = ("bf16", "fp16", "tf32", "fp32")
 
 
@@ -23,7 +28,7 @@ def roofline_answer(view: RankView, gpu_name: str | None) -> answers.Roofline:
         return _missing("the trace names no GPU that is known here: choose the roof of one")
     operators = view.trace.detail.operators
     if not operators.kinds and not len(view.trace.detail.grids.blocks):
-        return _missing("no shapes of operators in this trace: record it with record_shapes=True")
+        return _missing(NO_SHAPES.get(view.trace.format, RECORD_SHAPES))
     return answer_of(roofline(view, operators, gpu), gpu)
 
 

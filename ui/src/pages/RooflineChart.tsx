@@ -23,7 +23,7 @@ export function RooflineChart({ roofline }: { roofline: Roofline }) {
   const setChosen = (row: RooflineRow | undefined) => { if (row) setKey(keyOf(row)); };
   const rows = roofline.rows.filter((row) => row.bytes > 0 && row.flops > 0 && row.total_ns > 0);
   const missing = roofline.missing ?? "";
-  if (!roofline.rows.length) return <Empty title="Not measured" {...(/shapes/.test(missing) ? { command: "torch.profiler.profile(record_shapes=True)" } : {})}>{missing ? `${missing[0]!.toUpperCase()}${missing.slice(1)}.` : "No operator of this trace has a cost model."}</Empty>;
+  if (!roofline.rows.length) return <Empty title="Not measured" {...(/record_shapes/.test(missing) ? { command: "torch.profiler.profile(record_shapes=True)" } : {})}>{missing ? `${missing[0]!.toUpperCase()}${missing.slice(1)}.` : "No operator of this trace has a cost model."}</Empty>;
   const intensity = (row: RooflineRow) => row.flops / row.bytes;
   const rate = (row: RooflineRow) => (row.flops * row.count) / (row.total_ns / 1e9);
   const longest = Math.max(...rows.map((row) => row.total_ns), 1);
