@@ -56,6 +56,15 @@ def test_quantiles_come_from_the_histogram_within_an_eighth(reader: Reader) -> N
     assert raw[0] / 1.125 <= found["p50"] <= raw[0] * 1.125
 
 
+def test_no_quantile_is_beyond_the_shortest_or_the_longest_step(reader: Reader) -> None:
+    ((least, most),) = reader.select(
+        "SELECT min(duration_ns), max(duration_ns) FROM steps WHERE tenant = 'default'"
+    )
+    found = queries.step_quantiles(reader, "train-7b", (0.0, 0.5, 0.9, 0.999))
+    told = list(found.values())
+    assert int(least) <= told[0] <= told[1] <= told[2] <= told[3] <= int(most)
+
+
 def test_a_quantile_lies_within_its_bucket_as_far_as_steps_are_counted() -> None:
     even = [(bucket, bucket_ns(bucket)[1] - bucket_ns(bucket)[0] + 1) for bucket in range(64, 72)]
     first, last_ns = bucket_ns(64)[0], bucket_ns(71)[1]

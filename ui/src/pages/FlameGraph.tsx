@@ -23,10 +23,13 @@ export function treeOf(table: Columns, weight: Weight): Tree {
 
 export const flamePath = (trace: string, rank: number, from: number, to: number): string => `traces/${trace}/flame?rank=${rank}&from=${from}&to=${to}`;
 
+// The rank that the first finding is about, where it is about one.
+const firstOf = ({ ranks, findings }: Trace): number => (ranks.find((each) => each.rank === findings[0]?.rank) ?? ranks[0])?.rank ?? 0;
+
 export function FlameGraph({ trace }: { trace: Trace }) {
   const source = useSource();
   const { query } = useAddress();
-  const rank = Number(query["rank"] ?? trace.ranks[0]?.rank ?? 0);
+  const rank = Number(query["rank"] ?? firstOf(trace));
   const isZoomed = source.served && query["from"] !== undefined;
   const from = isZoomed ? Number(query["from"]) : 0, to = isZoomed ? Number(query["to"] ?? trace.length_ns) : trace.length_ns;
   const against = query["against"] ?? "";

@@ -212,27 +212,40 @@ def _row(reader: Reader, name: str, news: Sequence[_News], sums: Sums) -> JobRow
 def step_quantiles(
     reader: Reader, name: str, quantiles: Sequence[float] = (0.5, 0.9, 0.99)
 ) -> dict[str, int]:
-    """From the log-histogram: true to its bucket, which is at most 12.5 % wide."""
+    """From the log-histogram: true to its bucket, which is at most 12.5 % wide, and never beyond
+    the shortest and the longest step."""
     counts = reader.select(
         "SELECT bucket, sum(count) FROM step_histogram_1d "
         "WHERE tenant = {tenant:String} AND job = {job:String} GROUP BY bucket ORDER BY bucket",
         job=name,
     )
+    if not counts:
+        return {}
+    ((least_ns, most_ns),) = reader.select(
+        "SELECT min(s.min_ns), max(s.max_ns) FROM job_steps_1d AS s "
+        "WHERE tenant = {tenant:String} AND job = {job:String}",
+        job=name,
+    )
     return {
-        f"p{100 * quantile:g}": quantile_ns(counts, quantile) for quantile in quantiles if counts
+        f"p{100 * quantile:g}": quantile_ns(counts, quantile, int(least_ns), int(most_ns))
+        for quantile in quantiles
     }
 
 
-def quantile_ns(counts: Sequence[tuple[int, int]], quantile: float) -> int:
-    """By buckets in their order and how many are in each, as if they lay evenly within it."""
+def quantile_ns(
+    counts: Sequence[tuple[int, int]], quantile: float, least_ns: int = 0, most_ns: int = 1 << 62
+) -> int:
+    """By buckets in their order and how many are in each, as if they lay evenly within it, as far
+    as it is between the least and the most of all."""
     wanted = quantile * sum(count for _, count in counts)
     seen = 0
     for bucket, count in counts:
         if seen + count >= wanted:
             low, high = bucket_ns(bucket)
-            return round(low + (high - low) * (wanted - seen) / count)
+            low, high = max(low, least_ns), min(high, most_ns)
+            return round(low + max(high - low, 0) * (wanted - seen) / count)
         seen += count
-    return bucket_ns(counts[-1][0])[1]
+    return min(bucket_ns(counts[-1][0])[1], most_ns)
 
 
 def bucket_ns(bucket: int) -> tuple[int, int]:

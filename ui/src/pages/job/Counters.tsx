@@ -5,7 +5,7 @@ import { change, useAddress, write } from "../../data/address";
 import { useData } from "../../data/load";
 import type { CounterName, CounterSeries } from "../../data/types";
 import { counterWords } from "../../look/counter";
-import { count } from "../../look/format";
+import { count, UNKNOWN } from "../../look/format";
 import { Choose, Empty, Failed, Waiting } from "../../parts/parts";
 import { type Part, spanOf, Zoomed, zoomTo } from "./part";
 
@@ -50,12 +50,12 @@ function useNamed(): number | null {
   return /^\d{1,9}$/.test(rank) ? Number(rank) : null;
 }
 
-function useDrawn(part: Part, name: string, limit: number): { drawn: Drawn | null; isCut: boolean; failure: ReturnType<typeof useData>["failure"] } {
+function useDrawn(part: Part, name: string, limit: number): { drawn: Drawn | null; isEmpty: boolean; isCut: boolean; failure: ReturnType<typeof useData>["failure"] } {
   const { job, range, news } = part;
   const named = useNamed();
   const { value, failure } = useData<CounterSeries[]>(`v1/counters?name=${encodeURIComponent(name)}&job=${encodeURIComponent(job.row.job)}&points=300&limit=${limit}${named === null ? "" : `&rank=${named}`}&${spanOf(range)}`, news);
   const drawn = useMemo(() => (value?.length ? drawnOf(value, named) : null), [value, named]);
-  return { drawn, isCut: value?.length === limit, failure };
+  return { drawn, isEmpty: value?.length === 0, isCut: value?.length === limit, failure };
 }
 
 export function Counters(part: Part) {
@@ -78,15 +78,15 @@ export function Counters(part: Part) {
 }
 
 function Large({ part, name }: { part: Part; name: string }) {
-  const { drawn, isCut, failure } = useDrawn(part, name, LARGE);
+  const { drawn, isEmpty, isCut, failure } = useDrawn(part, name, LARGE);
   const { title, text } = counterWords(name);
-  return <>{failure ? <Failed failure={failure} /> : drawn ? <><Series time_ns={drawn.times} lines={drawn.lines} height={360} text={text} label={title} onZoom={zoomTo} from_ns={part.range.from} to_ns={part.range.to} min={null} />{isCut && <p class="quiet">Drawn are {LARGE}: where there are more GPUs or hosts, those that are least like the others, and some that stand for the rest.</p>}</> : <Waiting height={360} />}</>;
+  return <>{failure ? <Failed failure={failure} /> : drawn ? <><Series time_ns={drawn.times} lines={drawn.lines} height={360} text={text} label={title} onZoom={zoomTo} from_ns={part.range.from} to_ns={part.range.to} min={null} />{isCut && <p class="quiet">Drawn are {LARGE}: where there are more GPUs or hosts, those that are least like the others, and some that stand for the rest.</p>}</> : isEmpty ? <p class="empty">{title}: {UNKNOWN} in this time.</p> : <Waiting height={360} />}</>;
 }
 
 function Small({ part, name }: { part: Part; name: string }) {
   const { query: { from, to, rank } } = useAddress();
-  const { drawn, failure } = useDrawn(part, name, SMALL);
+  const { drawn, isEmpty, failure } = useDrawn(part, name, SMALL);
   const { title, text } = counterWords(name);
   return <div><h2><a href={write(["job", part.job.row.job, "counters"], { counter: name, from, to, rank })} title={`${name}: show it large`}>{title}</a></h2>
-    {failure ? <p class="partial">{failure.message}</p> : drawn ? <Series time_ns={drawn.times} lines={drawn.lines} height={150} text={text} label={title} onZoom={zoomTo} from_ns={part.range.from} to_ns={part.range.to} min={null} /> : <Waiting height={190} label={title} />}</div>;
+    {failure ? <p class="partial">{failure.message}</p> : drawn ? <Series time_ns={drawn.times} lines={drawn.lines} height={150} text={text} label={title} onZoom={zoomTo} from_ns={part.range.from} to_ns={part.range.to} min={null} /> : isEmpty ? <p class="empty">{UNKNOWN} in this time</p> : <Waiting height={190} label={title} />}</div>;
 }
