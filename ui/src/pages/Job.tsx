@@ -127,6 +127,7 @@ function BreakdownOverTime({ job, range, news }: Part) {
   return (
     <section aria-label="breakdown over time"><h2>Where the step time goes</h2>
       {failure ? <Failed failure={failure} again={again} /> : !found ? <Waiting height={180} /> : found.time_ns.length === 0 || lines.length === 0 ? <p class="empty">The breakdown of steps is {UNKNOWN} in this time.</p>
+        : lines.every((line) => line.label === PART_NAMES["unknown"]) ? <p class="empty">What the steps are made of is {UNKNOWN}: PyTorch, JAX and GPUs tell it. <a href={write(["job", job.row.job, "flame"])}>The flame graph</a> shows where their time goes.</p>
         : <Series time_ns={found.time_ns} lines={lines} height={180} text={share} label="parts of the step time over time" onZoom={zoomTo} from_ns={range.from} to_ns={range.to} max={1} />}
     </section>
   );
@@ -164,6 +165,9 @@ const isStanding = ({ row }: Job, finding: FindingRow): boolean => finding.state
 // As the headline has it (web/jobs.py): a job that did not end well, or became slower, is not said to be well.
 const isUnexplained = ({ row, step_ns, earlier_step_ns }: Job): boolean => row.state === "failed" || row.state === "lost" || (!!step_ns && !!earlier_step_ns && step_ns / earlier_step_ns - 1 >= 0.02);
 
+// A part of it that is worth a row: of a job of a minute, too.
+export const isSeen = (hours: number, whole: number): boolean => hours > 0 && hours >= 5e-4 * whole;
+
 function Findings({ job }: { job: Job }) {
   const open = job.findings.filter((finding) => isStanding(job, finding)).sort((a, b) => b.gain_high_ratio - a.gain_high_ratio);
   const whose = job.row.has_gpus ? "GPU hours" : "Rank hours";
@@ -175,7 +179,7 @@ function Findings({ job }: { job: Job }) {
     <ol class="findings">{open.map(card)}</ol>
     {closed.length > 0 && <Fold name="closed" summary={`${plural(closed.length, "finding")} closed`}><ol class="findings">{closed.map(card)}</ol></Fold>}
     <h2 class="later">{whose}</h2>
-    <Table label={whose} rows={[["all", job.waste.gpu_hours], ["compute", job.waste.busy_hours], ...Object.entries(job.waste.wasted_hours).sort((a, b) => b[1] - a[1]).map(([part, lost]) => [PART_NAMES[part] ?? part, lost]), ["step time not known", job.waste.unknown_hours], ["outside of steps", job.waste.outside_hours]].filter((row) => Number(row[1]) >= 0.0005) as [string, number][]}
+    <Table label={whose} rows={[["all", job.waste.gpu_hours], ["compute", job.waste.busy_hours], ...Object.entries(job.waste.wasted_hours).sort((a, b) => b[1] - a[1]).map(([part, lost]) => [PART_NAMES[part] ?? part, lost]), ["step time not known", job.waste.unknown_hours], ["outside of steps", job.waste.outside_hours]].filter((row) => isSeen(Number(row[1]), job.waste.gpu_hours)) as [string, number][]}
       columns={[{ title: "spent in", isText: true, cell: (row) => row[0] }, { title: "hours", cell: (row) => hours(row[1], job.row.has_gpus, job.waste.gpu_hours) }, { title: "of all", cell: (row) => (job.waste.gpu_hours ? share(row[1] / job.waste.gpu_hours) : "") }]} />
     {Object.keys(job.losses).length > 0 && <><h2 class="partial">Lost on the way</h2><ul>{Object.entries(job.losses).map(([what, number]) => <li>{count(number)} {what}</li>)}</ul></>}
   </>;
