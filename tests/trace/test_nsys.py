@@ -87,6 +87,16 @@ def test_the_offload_export_has_its_two_processes(shared_data: Path) -> None:
         assert copies.bytes[to_device].sum() == pytest.approx(25.48e9, rel=0.001)
 
 
+def test_waits_are_of_the_device_of_their_context(shared_data: Path) -> None:
+    """The export says device 0 of all of them."""
+    for trace in read_sqlite(shared_data / "nsys" / "h100_2gpu_1s.sqlite"):
+        lanes = {
+            kind: {trace.lanes[n].process for n in trace.of_kind(kind).lane}
+            for kind in (Kind.KERNEL, Kind.SYNC)
+        }
+        assert lanes[Kind.SYNC] == lanes[Kind.KERNEL]
+
+
 def test_a_whole_export_gives_all_its_spans_and_grids(tmp_path: Path) -> None:
     (trace,) = read_sqlite(nsys_tables.write(tmp_path / "a.sqlite"))
     assert len(trace.spans) == nsys_tables.SPANS and trace.problems == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,7 @@ _TABLES = (_KERNEL, _GRAPH, _MEMCPY, _RUNTIME, _NVTX)
 _ALWAYS = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
 
 MAX_GPUS = 1024  # of a machine
+MAX_CONTEXTS = 65_536
 
 Process = Callable[[Any], ProcessTable]
 
@@ -103,24 +104,34 @@ def _gpus_of_processes(database: Database) -> Callable[[int], Mapping[int, Any]]
 
 
 def _device_spans(database: Database, strings: dict[int, str], process: Process) -> None:
-    shape = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
+    shape = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId", "contextId")
+    # Waits have the device 0, whichever their context is of.
+    devices: dict[tuple[Any, Any], Any] = {}
+
+    def note(row: Sequence[Any]) -> None:
+        if row[6] is not None and len(devices) < MAX_CONTEXTS:
+            devices[row[2], row[6]] = row[3]
+
     for row in database.rows(_KERNEL, (*shape, "demangledName", "shortName", *_SIDES)):
-        name = strings.get(row[6]) or strings.get(row[7]) or _NO_KERNEL
+        note(row)
+        name = strings.get(row[7]) or strings.get(row[8]) or _NO_KERNEL
         table = process(row[2])
         table.add_device(row[:2], row[3:5], Kind.KERNEL, name, row[5])
-        table.add_grid(row[5], row[0], row[8:11], row[11:14])
+        table.add_grid(row[5], row[0], row[9:12], row[12:15])
     for row in database.rows(_GRAPH, shape):
         process(row[2]).add_device(row[:2], row[3:5], Kind.KERNEL, "(graph)", row[5])
     for row in database.rows(_MEMCPY, (*shape, "copyKind", "srcKind", "dstKind", "bytes")):
-        source, target = (_MEMORY_KINDS.get(kind, "Unknown") for kind in row[7:9])
-        name = f"Memcpy {_COPY_KINDS.get(row[6], 'Unknown')} ({source} -> {target})"
-        process(row[2]).add_device(row[:2], row[3:5], Kind.MEMCPY, name, row[5], row[9])
+        note(row)
+        source, target = (_MEMORY_KINDS.get(kind, "Unknown") for kind in row[8:10])
+        name = f"Memcpy {_COPY_KINDS.get(row[7], 'Unknown')} ({source} -> {target})"
+        process(row[2]).add_device(row[:2], row[3:5], Kind.MEMCPY, name, row[5], row[10])
     for row in database.rows(_MEMSET, (*shape, "bytes")):
         name = "Memset (Device)"
-        process(row[2]).add_device(row[:2], row[3:5], Kind.MEMSET, name, row[5], row[6])
+        process(row[2]).add_device(row[:2], row[3:5], Kind.MEMSET, name, row[5], row[7])
     for row in database.rows(_SYNC, (*shape, "syncType")):
-        name = _SYNC_KINDS.get(row[6], "Sync")
-        process(row[2]).add_device(row[:2], row[3:5], Kind.SYNC, name, row[5])
+        name = _SYNC_KINDS.get(row[7], "Sync")
+        lane = devices.get((row[2], row[6]), row[3]), row[4]
+        process(row[2]).add_device(row[:2], lane, Kind.SYNC, name, row[5])
 
 
 def _host_spans(database: Database, strings: dict[int, str], process: Process) -> None:
