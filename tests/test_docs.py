@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
+
+from pilotlight.simulate.fault import FAULTS, TWINS
+from pilotlight.simulate.hang import HANG_FAULTS
+from pilotlight.simulate.job import JobShape
 
 ROOT = Path(__file__).parents[1]
 NAMED = {
@@ -27,3 +32,17 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
         if not (ROOT / path).is_file() or f"def {name}(" not in (ROOT / path).read_text()
     ]
     assert not missing
+
+
+def test_every_setting_of_a_simulated_job_is_described_with_its_default() -> None:
+    page = (ROOT / "docs/simulate.md").read_text()
+    for field in dataclasses.fields(JobShape):
+        default = f"{field.default:g}" if field.type in ("int", "float") else str(field.default)
+        default = default.lower() if field.type == "bool" else default
+        assert f"\n| `{field.name}` | {default} |" in page
+
+
+def test_every_fault_of_a_simulated_job_is_described() -> None:
+    page = (ROOT / "docs/simulate.md").read_text()
+    assert [kind for kind in (*FAULTS, *HANG_FAULTS) if f"\n| `{kind}` | " not in page] == []
+    assert [kind for kind in TWINS if f"`{kind}` (" not in page] == []

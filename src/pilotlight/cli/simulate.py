@@ -31,7 +31,9 @@ class Simulate:
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("job", type=Path, help="TOML file: ranks, steps, layers, times")
+        parser.add_argument(
+            "job", type=Path, help="TOML file: ranks, steps, layers, times (docs/simulate.md)"
+        )
         parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
         parser.add_argument(
             "--format",
@@ -41,7 +43,11 @@ class Simulate:
             " simulated, that report, export and analyze open",
         )
         parser.add_argument(
-            "--fault", action="append", default=[], metavar="KIND:rank=N,x=F", help="repeatable"
+            "--fault",
+            action="append",
+            default=[],
+            metavar="KIND:rank=N,x=F",
+            help="repeatable; one that there is not names those that there are",
         )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
