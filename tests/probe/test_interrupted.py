@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 
-from pilotlight.probe.activate import _is_about_to_exec
+from pilotlight.probe.activate import is_about_to_exec
 
 
 def test_a_fork_that_only_executes_another_program_starts_no_probe() -> None:
@@ -39,7 +39,7 @@ def test_a_fork_by_a_library_without_any_python_code_starts_a_probe() -> None:
     answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
     def forked() -> None:
-        answers.put(_is_about_to_exec())
+        answers.put(is_about_to_exec())
 
     _thread.start_new_thread(forked, ())
     assert answers.get(timeout=10) is False
