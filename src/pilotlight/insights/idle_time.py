@@ -118,12 +118,13 @@ def host_spans(trace: Trace, pattern: re.Pattern[str]) -> Intervals:
 def _holding(trace: Trace, spans: Spans) -> Intervals:
     """When these can have held the device up: those of a thread that calls no runtime only from the
     last launch in them on, for until then other threads went on beside it."""
-    calling = np.unique(trace.spans.lane[trace.spans.kind == Kind.RUNTIME])
-    beside = ~np.isin(spans.lane, calling)
-    if not beside.any() or not len(calling):
+    calling = np.zeros(len(trace.lanes), np.bool_)
+    calling[trace.spans.lane[trace.spans.kind == Kind.RUNTIME]] = True
+    beside = ~calling[spans.lane]
+    if not beside.any() or not calling.any():
         return _union(spans)
     rows, calls = launch_rows(trace, trace.of_kind(Kind.KERNEL))
-    launched_ns = np.sort(calls.end_ns[np.unique(rows[rows != NONE])])
+    launched_ns = np.sort(calls.end_ns[rows[rows != NONE]])
     place = np.searchsorted(launched_ns, spans.end_ns, side="right")
     last_ns = np.append(np.iinfo(np.int64).min, launched_ns)[place]
     return union(np.where(beside, spans.start_ns.clip(min=last_ns), spans.start_ns), spans.end_ns)

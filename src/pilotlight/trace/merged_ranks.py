@@ -23,10 +23,12 @@ def by_rank(trace: Trace) -> tuple[Trace, ...]:
         for process, name in trace.processes.items()
         if (match := _RANK.match(name))
     }
+    if trace.rank != NONE or len(set(numbers.values())) < 2:
+        return (trace,)
     rank_of_lane = np.array([numbers.get(lane.process, NONE) for lane in trace.lanes], np.int64)
     ranks = np.unique(rank_of_lane[trace.spans.lane])
     ranks = ranks[ranks != NONE]
-    if trace.rank != NONE or len(ranks) < 2:
+    if len(ranks) < 2:
         return (trace,)
     rank_of_lane[rank_of_lane == NONE] = ranks[0]
     first, *others = (_of_lanes(trace, rank_of_lane == rank, int(rank)) for rank in ranks)
