@@ -66,7 +66,7 @@ def test_a_process_without_phases_has_none(tmp_path: Path) -> None:
 
 def test_the_headline_says_that_a_step_waits_for_data(tmp_path: Path) -> None:
     text = headline(report(tmp_path, stepping(0), stepping(1)))
-    assert "; 40.0 % of it of rank 0 is waiting for data" in text
+    assert "; 40.0 % of it on each rank is waiting for data" in text
 
 
 def test_phases_and_modules_are_no_ranges(tmp_path: Path) -> None:

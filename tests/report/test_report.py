@@ -173,7 +173,8 @@ def test_the_headline_tells_for_whom_the_ranks_wait(
         PhaseTimes(1, "communication", 20, 80 * MS, least),
     )
     found = headline(replace(report(tmp_path, *processes), phases=phases))
-    assert "75.0 % of it of rank 0 is communication" in found
+    where = "on rank 0" if is_told else "on each rank"
+    assert f"75.0 % of it {where} is communication" in found
     assert (", mostly waiting for rank 1, which has 10.0 % of it" in found) == is_told
 
 

@@ -15,6 +15,7 @@ from pilotlight.report.steps import Outlier, ProcessSteps
 
 SLOW_RANK_RATIO = 1.05
 WAIT_RATIO = 0.1
+ALIKE_RATIO = 0.8
 CPU_WAIT_RATIO = 0.5
 WAITS = {
     "data": "waiting for data",
@@ -54,8 +55,19 @@ def _waits(report: Report) -> str:
     worst = max(found, key=lambda times: times.ratio, default=None)
     if worst is None or worst.ratio < WAIT_RATIO:
         return ""
-    who = f" of {report.label(worst.process)}" if len(report.steps) > 1 else ""
-    return f"; {units.share(worst.ratio)} of it{who} is {WAITS[worst.phase]}{_late(report, worst)}"
+    share = f"{units.share(worst.ratio)} of it{_where(report, worst)}"
+    return f"; {share} is {WAITS[worst.phase]}{_late(report, worst)}"
+
+
+def _where(report: Report, worst: PhaseTimes) -> str:
+    """What all ranks have alike is not of the one with the most of it."""
+    if len(report.steps) < 2:
+        return ""
+    ratios = [times.ratio for times in report.phases if times.phase == worst.phase]
+    label = report.label(worst.process)
+    if len(ratios) == len(report.steps) and min(ratios) >= ALIKE_RATIO * worst.ratio:
+        return " on each rank" if label.startswith("rank ") else " in each process"
+    return f" on {label}"
 
 
 def _late(report: Report, worst: PhaseTimes) -> str:
