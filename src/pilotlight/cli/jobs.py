@@ -26,7 +26,7 @@ class Jobs:
                 f"no job in the last {args.since}; agents send with `pilotlight agent --collector`"
             )
             return 0
-        titles = ("job", "state", "ranks", "nodes", "steps", "step", "busy", "GPU h", "findings")
+        titles = ("job", "state", "ranks", "nodes", "steps", "step", "busy", "hours", "findings")
         return show(
             asking,
             data,
@@ -41,7 +41,7 @@ class Jobs:
                     row["steps"],
                     length(row["step_ns"]),
                     percent(row["busy_ratio"]),
-                    f"{row['gpu_hours']:.2f}",
+                    f"{row['gpu_hours']:.2f} {'GPU' if row['has_gpus'] else 'rank'}-h",
                     row["open_findings"] or "",
                     row["lost"] or "",
                     ago(row["started_ns"]),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pilotlight import __version__
 from pilotlight.cli.command import Command
 from pilotlight.cli.terminal import leave_unsaid, printable_streams
-from pilotlight.errors import PilotlightError
+from pilotlight.errors import PilotlightError, UsageError
 
 # Verb: class in the module of the same name. Only the module of the verb asked for is imported.
 VERBS = {
@@ -61,9 +61,13 @@ def main(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> int:
     verb = arguments[0] if arguments else ""
     parser = _parser([verb] if verb in VERBS else list(VERBS))
-    args = parser.parse_args(_late_first(parser, list(arguments)) or ["--help"])
+    args, unknown = parser.parse_known_args(_late_first(parser, list(arguments)) or ["--help"])
     command: Command = args.command
     try:
+        if unknown:
+            told = " ".join(unknown)
+            see = f"`pilotlight {command.name} --help`"
+            raise UsageError(f"unrecognized arguments: {told}; {see} has those that there are")
         code = command.run(args)
         sys.stdout.flush()
         return code
