@@ -41,7 +41,7 @@ uint64_t ticks_now() noexcept {
 // NCCL reads the word whenever an operation begins.
 void update_mask(Context* context) noexcept {
   if (context->mask == nullptr) return;
-  int wanted = wanted_mask(*probe, context->version);
+  int wanted = wanted_mask(*probe, context->version, context->mask);
   if (__atomic_load_n(context->mask, __ATOMIC_RELAXED) != wanted) {
     __atomic_store_n(context->mask, wanted, __ATOMIC_RELAXED);
   }
@@ -362,7 +362,8 @@ void* start(void* given, const Described& described) noexcept {
   if (probe == nullptr || context == nullptr) return nullptr;
   constexpr uint64_t kKnown = kBasic | kApi | kCeColl | kKernelCh | kProxy;
   if ((described.type & kKnown) == 0) return nullptr;
-  if (described.type == kColl || described.type == kP2p || described.type == kCollApi) {
+  if (described.is_captured) note_capture(*probe);
+  if ((described.type & (kBasic | kApi)) != 0) {
     update_mask(context);
     give_up_now_and_then();
   }

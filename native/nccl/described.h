@@ -21,6 +21,7 @@ struct Described {
   int channels;
   uint64_t gpu_ns;
   int pid;
+  bool is_captured;  // a call: into a CUDA graph
 };
 
 }  // namespace pilotlight::nccl

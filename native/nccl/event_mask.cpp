@@ -11,24 +11,35 @@ namespace {
 constexpr int64_t kSecond = 1000000000;
 constexpr int64_t kQuiet = 10 * kSecond;
 constexpr uint32_t kMostKernelEvents = 20000;  // a second
-// NCCL 2.31 made kernel events dear for messages of a few megabytes and less; before 2.26 there are
+// NCCL 2.31 made kernel events dear for messages of a few megabytes and less.
+constexpr int kFirstDear = 23100;
+// With kernel events NCCL puts a call of the host before each collective that is captured into a
+// CUDA graph, and there it stays. Before v5 nobody tells us what is captured; before v3 there are
 // none.
-constexpr int kFirstCheap = 22602, kFirstDear = 23100;
+constexpr int kFirstWithKernels = 3, kFirstWithCaptures = 5;
 
-int nccl_version() noexcept {
+// Of the NCCL whose word that is. Frameworks load it for themselves: its functions are not found by
+// name alone.
+int nccl_version(const int* word) noexcept {
   using GetVersion = int(int*);
-  auto* get = reinterpret_cast<GetVersion*>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
+  Dl_info place = {};
+  void* library = nullptr;
+  if (dladdr(word, &place) != 0) library = dlopen(place.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  void* scope = library != nullptr ? library : RTLD_DEFAULT;
+  auto* get = reinterpret_cast<GetVersion*>(dlsym(scope, "ncclGetVersion"));
   int version = 0;
-  return get != nullptr && get(&version) == kSuccess ? version : 0;
+  bool is_known = get != nullptr && get(&version) == kSuccess;
+  if (library != nullptr) dlclose(library);
+  return is_known ? version : 0;
 }
 
 // Whether kernel events are cheap in this version of NCCL; PILOTLIGHT_NCCL_KERNELS=0 or 1 decides.
-bool kernels_allowed(const ProviderApi& probe) noexcept {
-  static const bool allowed = [&probe] {
+bool kernels_allowed(const ProviderApi& probe, int interface, const int* word) noexcept {
+  static const bool allowed = [&probe, interface, word] {
     const char* chosen = getenv("PILOTLIGHT_NCCL_KERNELS");
     if (chosen != nullptr && chosen[0] != 0) return chosen[0] == '1';
-    int version = nccl_version();
-    bool is_cheap = version >= kFirstCheap && version < kFirstDear;
+    int version = nccl_version(word);
+    bool is_cheap = interface >= kFirstWithCaptures && version != 0 && version < kFirstDear;
     if (!is_cheap) {
       char text[96];
       int bytes = snprintf(text, sizeof(text), "nccl/missing: kernel times (NCCL %d)", version);
@@ -39,7 +50,23 @@ bool kernels_allowed(const ProviderApi& probe) noexcept {
   return allowed;
 }
 
-// Too many kernel events in a second: none for the next ten.
+// From when on kernel events are not wanted, for a while.
+class Pause {
+ public:
+  void begin() noexcept {
+    until_ns_.store(clock_ns(CLOCK_MONOTONIC) + kQuiet, std::memory_order_relaxed);
+  }
+  bool is_over() const noexcept {
+    int64_t until = until_ns_.load(std::memory_order_relaxed);
+    return until == 0 || clock_ns(CLOCK_MONOTONIC) > until;
+  }
+
+ private:
+  std::atomic<int64_t> until_ns_{0};
+};
+Pause pause;
+
+// Too many kernel events in a second.
 class Rate {
  public:
   void count(const ProviderApi& probe) noexcept {
@@ -50,24 +77,20 @@ class Rate {
       seen_.store(0, std::memory_order_relaxed);
     }
     if (seen_.fetch_add(1, std::memory_order_relaxed) == kMostKernelEvents) {
-      quiet_until_ns_.store(now + kQuiet, std::memory_order_relaxed);
+      pause.begin();
       probe.mark("nccl/kernels off: too many", 26, kMostKernelEvents);
     }
   }
-  bool is_calm() const noexcept {
-    int64_t until = quiet_until_ns_.load(std::memory_order_relaxed);
-    return until == 0 || clock_ns(CLOCK_MONOTONIC) > until;
-  }
 
  private:
-  std::atomic<int64_t> since_ns_{0}, quiet_until_ns_{0};
+  std::atomic<int64_t> since_ns_{0};
   std::atomic<uint32_t> seen_{0};
 };
 Rate kernel_rate;
 
 }  // namespace
 
-int wanted_mask(const ProviderApi& probe, int version) noexcept {
+int wanted_mask(const ProviderApi& probe, int version, const int* word) noexcept {
   uint32_t tier = probe.tier->load(std::memory_order_relaxed);
   if (tier == kTierOff) return 0;
   uint64_t mask = kBasic;
@@ -76,11 +99,18 @@ int wanted_mask(const ProviderApi& probe, int version) noexcept {
   // On demand all of it, whatever it costs.
   bool is_asked = tier == kTierNodes || tier == kTierAll;
   if (is_asked) mask |= kProxy;
-  bool has_kernels = is_asked || (tier != kTierLaunches && kernels_allowed(probe));
-  if (version >= 3 && has_kernels && kernel_rate.is_calm()) mask |= kKernelCh;
+  bool has_kernels = is_asked || (tier != kTierLaunches && kernels_allowed(probe, version, word));
+  if (version >= kFirstWithKernels && has_kernels && pause.is_over()) mask |= kKernelCh;
   return static_cast<int>(mask);
 }
 
 void count_kernel_event(const ProviderApi& probe) noexcept { kernel_rate.count(probe); }
+
+void note_capture(const ProviderApi& probe) noexcept {
+  constexpr char kMissing[] = "nccl/missing: times of collectives in CUDA graphs";
+  static std::atomic<bool> is_told{false};
+  if (!is_told.exchange(true)) probe.mark(kMissing, sizeof(kMissing) - 1, 0);
+  pause.begin();
+}
 
 }  // namespace pilotlight::nccl

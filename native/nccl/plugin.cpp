@@ -28,6 +28,12 @@ void take_operation(Described& described, const Part& part) noexcept {
 }
 
 template <typename Part>
+void take_call(Described& described, const Part& part) noexcept {
+  take_operation(described, part);
+  described.is_captured = part.is_captured;
+}
+
+template <typename Part>
 void take_communicator(Described& described, const Part& part) noexcept {
   described.comm_name = part.name;
   described.comm_hash = part.comm_hash;
@@ -96,8 +102,8 @@ Described described_of(const DescriptorV4& given) noexcept { return described_wi
 
 Described described_of(const DescriptorV5& given) noexcept {
   Described described = described_with_times(given);
-  if (given.type == kCollApi) take_operation(described, given.coll_api);
-  if (given.type == kP2pApi) take_operation(described, given.p2p_api);
+  if (given.type == kCollApi) take_call(described, given.coll_api);
+  if (given.type == kP2pApi) take_call(described, given.p2p_api);
   if (given.type == kCeColl) {
     take_operation(described, given.ce_coll);
     described.sequence = given.ce_coll.sequence;

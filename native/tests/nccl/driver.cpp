@@ -2,8 +2,9 @@
 // the order and from the threads that NCCL does, and ends the process if the plugin answers
 // anything but success, leaves a handle unset, or asks for events that its version does not have.
 //
-//   driver PLUGIN VERSION SCENE      SCENE: train, proxy, strange, silent, gather, left, two, many
-//   SIM_NCCL_VERSION is what ncclGetVersion says; SIM_NCCL_RANK the rank of this process.
+//   driver LIBRARY PLUGIN VERSION SCENE
+//   SCENE: train, captured, proxy, strange, silent, gather, left, two, many
+//   LIBRARY is library.c; SIM_NCCL_RANK the rank of this process.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +18,6 @@
 #include "nccl/nccl_abi.h"
 
 using namespace pilotlight::nccl;
-
-extern "C" int ncclGetVersion(int* version) {
-  const char* given = getenv("SIM_NCCL_VERSION");
-  *version = given != nullptr ? atoi(given) : 22907;
-  return kSuccess;
-}
 
 namespace {
 
@@ -71,17 +66,23 @@ struct Abi<5> {
 template <>
 struct Abi<6> : Abi<5> {};
 
+void* found(void* library, const char* name) {
+  void* symbol = dlsym(library, name);
+  if (symbol == nullptr) fail(dlerror());
+  return symbol;
+}
+
 template <int version>
 class Driver {
   using Described = typename Abi<version>::Described;
   using Table = Plugin<typename Abi<version>::Init, Described>;
 
  public:
-  explicit Driver(void* library) {
+  Driver(void* library, void* plugin) : mask_(*static_cast<int*>(found(library, "mask"))) {
     char name[32];
     snprintf(name, sizeof(name), "ncclProfiler_v%d", version);
-    plugin_ = static_cast<const Table*>(dlsym(library, name));
-    if (plugin_ == nullptr || plugin_->name == nullptr) fail("no such version");
+    plugin_ = static_cast<const Table*>(found(plugin, name));
+    if (plugin_->name == nullptr) fail("no name");
     const char* given = getenv("SIM_NCCL_RANK");
     rank_ = given != nullptr ? atoi(given) : 0;
   }
@@ -221,6 +222,29 @@ class Driver {
     finalize(context);
   }
 
+  // A program that captures its collectives, and much later makes one without a graph. As in NCCL,
+  // the mask counts as it was when a call began; with kernel events a call of the host gets into
+  // the graph.
+  void captured() {
+    void* context = init();
+    int host_calls = 0;
+    for (uint64_t i = 0; i < 20; i++) {
+      if ((mask_ & kKernelCh) != 0) host_calls++;
+      if constexpr (version >= 5) {
+        Described api = plain(kCollApi, nullptr);
+        api.coll_api.func = "AllReduce";
+        api.coll_api.datatype = "ncclFloat32";
+        api.coll_api.is_captured = true;
+        stop(start(context, api));
+      }
+    }
+    printf("%d host calls\n", host_calls);
+    usleep(10500000);
+    all_reduce(context, 0, 2000000);
+    printf("mask %#x\n", static_cast<unsigned>(mask_));
+    finalize(context);
+  }
+
   // Proxy events, as asked for on demand: the operation waits 3 ms for its peer.
   void proxy() {
     void* context = init();
@@ -334,14 +358,15 @@ class Driver {
 
  private:
   const Table* plugin_;
-  int mask_ = 0;
+  int& mask_;
   int rank_;
 };
 
 template <int version>
-void play(void* library, const char* scene) {
-  Driver<version> driver(library);
+void play(void* library, void* plugin, const char* scene) {
+  Driver<version> driver(library, plugin);
   if (strcmp(scene, "train") == 0) return driver.train();
+  if (strcmp(scene, "captured") == 0) return driver.captured();
   if (strcmp(scene, "proxy") == 0) return driver.proxy();
   if (strcmp(scene, "silent") == 0) return driver.silent();
   if (strcmp(scene, "gather") == 0) return driver.gather();
@@ -355,27 +380,28 @@ void play(void* library, const char* scene) {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 4) fail("driver PLUGIN VERSION SCENE");
+  if (count != 5) fail("driver LIBRARY PLUGIN VERSION SCENE");
   void* library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) fail(dlerror());
-  switch (atoi(words[2])) {
+  void* plugin = dlopen(words[2], RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr || plugin == nullptr) fail(dlerror());
+  switch (atoi(words[3])) {
     case 1:
-      play<1>(library, words[3]);
+      play<1>(library, plugin, words[4]);
       break;
     case 2:
-      play<2>(library, words[3]);
+      play<2>(library, plugin, words[4]);
       break;
     case 3:
-      play<3>(library, words[3]);
+      play<3>(library, plugin, words[4]);
       break;
     case 4:
-      play<4>(library, words[3]);
+      play<4>(library, plugin, words[4]);
       break;
     case 5:
-      play<5>(library, words[3]);
+      play<5>(library, plugin, words[4]);
       break;
     case 6:
-      play<6>(library, words[3]);
+      play<6>(library, plugin, words[4]);
       break;
     default:
       fail("versions are 1 to 6");
