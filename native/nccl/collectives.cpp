@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "nccl/event_mask.h"
 #include "nccl/operation_names.h"
 #include "provider/host_clock.h"
@@ -17,6 +19,7 @@ namespace {
 constexpr int64_t kNoOffset = INT64_MAX;
 constexpr int64_t kSecond = 1000000000;
 constexpr int64_t kQuiet = 10 * kSecond;
+constexpr int64_t kOffsetPeriod = 2 * kSecond;
 constexpr char kLost[] = "nccl/lost";
 constexpr char kUnfinished[] = "nccl/unfinished";
 
@@ -127,8 +130,9 @@ Event* enter_parent(Event* child, void* handle) noexcept {
   return parent;
 }
 
-// Collectives whose kernel does not show itself: written as they were enqueued. `context` nullptr:
-// of all, those that wait for as long as that.
+// Collectives whose kernel does not show itself, and calls of which NCCL does not tell what they
+// enqueue: written as they were on the host. `context` nullptr: of all, those that wait for as long
+// as that.
 void give_up(const Context* context, int64_t waiting_ns) noexcept {
   int64_t now = now_ns();
   events.each([&](Event* event) {
@@ -136,7 +140,9 @@ void give_up(const Context* context, int64_t waiting_ns) noexcept {
       return;
     }
     if (context != nullptr && event->context != context) return;
-    if (now - event->start_ns < waiting_ns) return;
+    // What a call enqueues comes with the end of its group.
+    bool is_call = event->type == kCollApi;
+    if (now - event->start_ns < (is_call ? std::min(waiting_ns, kSecond) : waiting_ns)) return;
     int32_t missing = event->to_come.exchange(0);
     if (missing <= 0) return;
     if (event->open.fetch_sub(missing, std::memory_order_acq_rel) == missing) {
@@ -182,16 +188,20 @@ void give_up_now_and_then() noexcept {
   give_up(nullptr, kQuiet);
 }
 
-// When the GPU's clock showed that time, in ticks: the smallest difference ever seen between the
+// When the GPU's clock showed that time, in ticks: the smallest difference lately seen between the
 // two clocks is closest to the true one.
 uint64_t ticks_of_gpu(Context* context, uint64_t gpu_ns, uint64_t seen_ticks) noexcept {
-  int64_t now = now_ns();
+  int64_t now = now_ns(), period = now / kOffsetPeriod;
+  int64_t before = context->gpu_offset_period.exchange(period, std::memory_order_relaxed);
+  auto& offsets = context->gpu_offset_ns;
+  if (period != before) offsets[period & 1].store(kNoOffset, std::memory_order_relaxed);
+  if (period - before > 1) offsets[(period + 1) & 1].store(kNoOffset, std::memory_order_relaxed);
   int64_t difference = now - static_cast<int64_t>(gpu_ns);
-  int64_t best = context->gpu_offset_ns.load(std::memory_order_relaxed);
-  while (difference < best && !context->gpu_offset_ns.compare_exchange_weak(
-                                  best, difference, std::memory_order_relaxed)) {
+  int64_t best = offsets[period & 1].load(std::memory_order_relaxed);
+  while (difference < best &&
+         !offsets[period & 1].compare_exchange_weak(best, difference, std::memory_order_relaxed)) {
   }
-  if (difference < best) best = difference;
+  best = std::min({best, difference, offsets[(period + 1) & 1].load(std::memory_order_relaxed)});
   uint64_t ticks = host_clock.ticks_at(static_cast<int64_t>(gpu_ns) + best);
   return ticks != 0 ? ticks : seen_ticks;
 }
@@ -243,7 +253,11 @@ void write_launch(const Event* event) noexcept {
   record.duration_ticks = event->stop_ticks - event->start_ticks;
   record.correlation = event->correlation.load(std::memory_order_relaxed);
   record.stack = event->stack;
-  ring->write_at(RecordType::kLaunch, event->name, record, event->start_ticks);
+  ring->write_at(RecordType::kLaunch, event->call_name, record, event->start_ticks);
+}
+
+void forget_call(Event* call) noexcept {
+  if (call->open.fetch_sub(1, std::memory_order_acq_rel) == 1) events.give_back(call);
 }
 
 void start_operation(Event* event, Context* context, const Described& described) noexcept {
@@ -261,21 +275,27 @@ void start_operation(Event* event, Context* context, const Described& described)
     correlation = call->correlation.load(std::memory_order_relaxed);
     // NCCL gathers and broadcasts bytes, of whatever type the program's are.
     if (call->dtype != 0) event->dtype = call->dtype;
+    if (call->to_come.exchange(0) > 0) forget_call(call);
   }
   if (correlation == 0) correlation = correlations.fetch_add(1, std::memory_order_relaxed) + 1;
   event->correlation.store(correlation, std::memory_order_relaxed);
 }
 
-void start_call(Event* event, const Described& described) noexcept {
+void start_call(Event* event, Context* context, const Described& described) noexcept {
+  describe(event, context, described);
+  event->start_ns = now_ns();
   char text[64];
   const char* name = described.func != nullptr ? described.func : "call";
   int bytes = snprintf(text, sizeof(text), "nccl%.48s", name);
-  event->name = probe->string(text, static_cast<size_t>(bytes));
-  event->run = probe->run->load(std::memory_order_relaxed);
+  event->call_name = probe->string(text, static_cast<size_t>(bytes));
   uint64_t correlation = correlations.fetch_add(1, std::memory_order_relaxed) + 1;
   event->correlation.store(correlation, std::memory_order_relaxed);
   event->stack = probe->stack();
-  event->dtype = names_of(*probe, described).dtype;
+  // NCCL 2.29 and 2.30 do not tell of what a broadcast enqueues (NVIDIA/nccl#2278).
+  if (described.is_captured || strcmp(name, "Broadcast") != 0) return;
+  event->sequence = context->broadcasts.fetch_add(1, std::memory_order_relaxed);
+  event->to_come.store(1, std::memory_order_relaxed);
+  event->open.store(2, std::memory_order_release);
 }
 
 bool starts_child(Event* event, const Described& described) noexcept {
@@ -332,7 +352,8 @@ Context* open_context(int version, int* mask, const char* name, uint64_t hash, i
     context.ranks = ranks;
     context.rank = rank;
     snprintf(context.name, sizeof(context.name), "%s", name != nullptr ? name : "");
-    context.gpu_offset_ns.store(kNoOffset, std::memory_order_relaxed);
+    for (auto& offset : context.gpu_offset_ns) offset.store(kNoOffset, std::memory_order_relaxed);
+    context.broadcasts.store(0, std::memory_order_relaxed);
     context.group = context.group_run = 0;
     for (uint32_t peer = 0; peer < kNamedPeers; peer++) {
       context.sent[peer].store(0, std::memory_order_relaxed);
@@ -382,7 +403,7 @@ void* start(void* given, const Described& described) noexcept {
       return events.handle_of(event);
     case kCollApi:
     case kP2pApi:
-      start_call(event, described);
+      start_call(event, context, described);
       return events.handle_of(event);
     default:
       if (starts_child(event, described)) return events.handle_of(event);
@@ -403,7 +424,7 @@ void stop(void* handle) noexcept {
     case kCollApi:
     case kP2pApi:
       write_launch(event);
-      return events.give_back(event);
+      return forget_call(event);
     case kKernelCh:
       see_kernel(event, 0, true);
       break;

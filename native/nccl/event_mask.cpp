@@ -14,8 +14,10 @@ constexpr uint32_t kMostKernelEvents = 20000;  // a second
 // NCCL 2.31 made kernel events dear for messages of a few megabytes and less.
 constexpr int kFirstDear = 23100;
 // With kernel events NCCL puts a call of the host before each collective that is captured into a
-// CUDA graph, and there it stays. Before v5 nobody tells us what is captured; before v3 there are
-// none.
+// CUDA graph, and there it stays. Without them it loses count of what graphs start, and then has
+// the times of other collectives for those that are not captured. So there are none any more from
+// the first capture on. Before v5 nobody tells us what is captured; before v3 there are none at
+// all.
 constexpr int kFirstWithKernels = 3, kFirstWithCaptures = 5;
 
 // Of the NCCL whose word that is. Frameworks load it for themselves: its functions are not found by
@@ -50,23 +52,7 @@ bool kernels_allowed(const ProviderApi& probe, int interface, const int* word) n
   return allowed;
 }
 
-// From when on kernel events are not wanted, for a while.
-class Pause {
- public:
-  void begin() noexcept {
-    until_ns_.store(clock_ns(CLOCK_MONOTONIC) + kQuiet, std::memory_order_relaxed);
-  }
-  bool is_over() const noexcept {
-    int64_t until = until_ns_.load(std::memory_order_relaxed);
-    return until == 0 || clock_ns(CLOCK_MONOTONIC) > until;
-  }
-
- private:
-  std::atomic<int64_t> until_ns_{0};
-};
-Pause pause;
-
-// Too many kernel events in a second.
+// Too many kernel events in a second: none for the next ten.
 class Rate {
  public:
   void count(const ProviderApi& probe) noexcept {
@@ -77,16 +63,22 @@ class Rate {
       seen_.store(0, std::memory_order_relaxed);
     }
     if (seen_.fetch_add(1, std::memory_order_relaxed) == kMostKernelEvents) {
-      pause.begin();
+      quiet_until_ns_.store(now + kQuiet, std::memory_order_relaxed);
       probe.mark("nccl/kernels off: too many", 26, kMostKernelEvents);
     }
   }
+  bool is_calm() const noexcept {
+    int64_t until = quiet_until_ns_.load(std::memory_order_relaxed);
+    return until == 0 || clock_ns(CLOCK_MONOTONIC) > until;
+  }
 
  private:
-  std::atomic<int64_t> since_ns_{0};
+  std::atomic<int64_t> since_ns_{0}, quiet_until_ns_{0};
   std::atomic<uint32_t> seen_{0};
 };
 Rate kernel_rate;
+
+std::atomic<bool> has_captures{false};
 
 }  // namespace
 
@@ -100,17 +92,16 @@ int wanted_mask(const ProviderApi& probe, int version, const int* word) noexcept
   bool is_asked = tier == kTierNodes || tier == kTierAll;
   if (is_asked) mask |= kProxy;
   bool has_kernels = is_asked || (tier != kTierLaunches && kernels_allowed(probe, version, word));
-  if (version >= kFirstWithKernels && has_kernels && pause.is_over()) mask |= kKernelCh;
+  bool may_have = version >= kFirstWithKernels && !has_captures.load(std::memory_order_relaxed);
+  if (may_have && has_kernels && kernel_rate.is_calm()) mask |= kKernelCh;
   return static_cast<int>(mask);
 }
 
 void count_kernel_event(const ProviderApi& probe) noexcept { kernel_rate.count(probe); }
 
 void note_capture(const ProviderApi& probe) noexcept {
-  constexpr char kMissing[] = "nccl/missing: times of collectives in CUDA graphs";
-  static std::atomic<bool> is_told{false};
-  if (!is_told.exchange(true)) probe.mark(kMissing, sizeof(kMissing) - 1, 0);
-  pause.begin();
+  constexpr char kMissing[] = "nccl/missing: kernel times (collectives in CUDA graphs)";
+  if (!has_captures.exchange(true)) probe.mark(kMissing, sizeof(kMissing) - 1, 0);
 }
 
 }  // namespace pilotlight::nccl

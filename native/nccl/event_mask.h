@@ -14,7 +14,7 @@ constexpr uint64_t kProxy = kProxyOp | kProxyStep;
 int wanted_mask(const ProviderApi& probe, int version, const int* word) noexcept;
 // One more of a kernel: where they are too many, they are not wanted for a while.
 void count_kernel_event(const ProviderApi& probe) noexcept;
-// A collective is captured into a CUDA graph: those after it are to have no kernel events.
+// A collective is captured into a CUDA graph: none after it is to have kernel events.
 void note_capture(const ProviderApi& probe) noexcept;
 
 }  // namespace pilotlight::nccl

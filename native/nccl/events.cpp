@@ -39,7 +39,7 @@ Event* Events::take(uint64_t type, Context* context) noexcept {
   event->waits_since = 0;
   event->bytes = 0;
   event->name = event->dtype = event->group = event->run = event->rank = event->ranks = 0;
-  event->stack = 0;
+  event->stack = event->call_name = 0;
   event->phase.store(static_cast<uint32_t>(Phase::kOpen), std::memory_order_release);
   return event;
 }

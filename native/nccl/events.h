@@ -22,11 +22,13 @@ struct Context {
   int rank;
   int ranks;
   char name[64];
-  // The smallest difference of host and GPU clock seen: the proxy thread never sees an event early.
-  std::atomic<int64_t> gpu_offset_ns;
+  // The smallest difference of host and GPU clock seen in this period and the one before: the proxy
+  // thread never sees an event early, and the clocks drift apart.
+  std::atomic<int64_t> gpu_offset_ns[2], gpu_offset_period;
   uint32_t group, group_run;
   // Sends to and receives from each peer so far: the nth of the one is the nth of the other.
   std::atomic<uint32_t> sent[kNamedPeers], received[kNamedPeers];
+  std::atomic<uint64_t> broadcasts;  // calls so far
 };
 
 enum class Phase : uint32_t { kFree = 0, kOpen, kStopped };
@@ -41,7 +43,7 @@ struct Event {
   uint64_t parent_handle;  // of a step
   // Of a collective:
   std::atomic<int32_t> open;     // itself until it is stopped, its children, those still to come
-  std::atomic<int32_t> to_come;  // kernel channels that have not begun
+  std::atomic<int32_t> to_come;  // kernel channels that have not begun; of a call, what it enqueues
   int64_t start_ns;
   std::atomic<uint64_t> first_ticks, last_ticks;  // of the kernel, as the host saw it
   std::atomic<uint64_t> wait_ticks;               // of the proxy operation that waited longest
@@ -50,6 +52,7 @@ struct Event {
   std::atomic<uint64_t> correlation;  // read after the end of a call, by what it started
   int64_t bytes;
   uint32_t name, dtype, group, run, rank, ranks, stack;
+  uint32_t call_name;  // of a call
   // Of a proxy operation: its own waiting. Of a step: since when it waits; 0: it does not.
   std::atomic<uint64_t> waited_ticks;
   uint64_t waits_since;

@@ -3,7 +3,7 @@
 // anything but success, leaves a handle unset, or asks for events that its version does not have.
 //
 //   driver LIBRARY PLUGIN VERSION SCENE
-//   SCENE: train, captured, proxy, strange, silent, gather, left, two, many
+//   SCENE: train, captured, broadcast, drift, proxy, strange, silent, gather, left, two, many
 //   LIBRARY is library.c; SIM_NCCL_RANK the rank of this process.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -164,6 +164,19 @@ class Driver {
     return made;
   }
 
+  // Before v5 there are none.
+  Described call(const char* func, bool is_captured) {
+    Described made = {};
+    if constexpr (version >= 5) {
+      made = plain(kCollApi, nullptr);
+      made.coll_api.func = func;
+      made.coll_api.count = 1 << 20;
+      made.coll_api.datatype = "ncclFloat32";
+      made.coll_api.is_captured = is_captured;
+    }
+    return made;
+  }
+
   Described plain(uint64_t type, void* parent) {
     Described made = {};
     made.type = static_cast<decltype(made.type)>(type);
@@ -175,7 +188,7 @@ class Driver {
   // The proxy thread: sees a kernel of `lasted_ns` that ended a while ago.
   void kernel(void* context, void* task, int64_t lasted_ns) {
     if ((mask_ & kKernelCh) == 0) return;
-    int64_t began = now_ns() + kGpuAhead;
+    int64_t began = now_ns() + gpu_ahead_;
     void* channels[kChannels];
     for (int i = 0; i < kChannels; i++) {
       Described made = plain(kKernelCh, task);
@@ -194,20 +207,14 @@ class Driver {
 
   // One AllReduce as a program makes it.
   void all_reduce(void* context, uint64_t sequence, int64_t lasted_ns) {
-    void* call = nullptr;
-    if constexpr (version >= 5) {
-      Described api = plain(kCollApi, nullptr);
-      api.coll_api.func = "AllReduce";
-      api.coll_api.count = 1 << 20;
-      api.coll_api.datatype = "ncclFloat32";
-      if ((mask_ & kCollApi) != 0) call = start(context, api);
-      stop(call);
-    }
+    void* api = nullptr;
+    if ((mask_ & kCollApi) != 0) api = start(context, call("AllReduce", false));
+    stop(api);
     void* group = start(context, plain(kGroup, nullptr));
-    void* task = start(context, coll(sequence, version >= 5 ? call : group));
+    void* task = start(context, coll(sequence, version >= 5 ? api : group));
     stop(task);
     stop(group);
-    stop(call);  // NCCL forgets to forget it
+    stop(api);  // NCCL forgets to forget it
     std::thread([=] { kernel(context, task, lasted_ns); }).join();
   }
 
@@ -222,26 +229,41 @@ class Driver {
     finalize(context);
   }
 
-  // A program that captures its collectives, and much later makes one without a graph. As in NCCL,
-  // the mask counts as it was when a call began; with kernel events a call of the host gets into
-  // the graph.
+  // A program that captures its collectives. As in NCCL, the mask counts as it was when a call
+  // began; with kernel events a call of the host gets into the graph.
   void captured() {
     void* context = init();
     int host_calls = 0;
     for (uint64_t i = 0; i < 20; i++) {
       if ((mask_ & kKernelCh) != 0) host_calls++;
-      if constexpr (version >= 5) {
-        Described api = plain(kCollApi, nullptr);
-        api.coll_api.func = "AllReduce";
-        api.coll_api.datatype = "ncclFloat32";
-        api.coll_api.is_captured = true;
-        stop(start(context, api));
-      }
+      stop(start(context, call("AllReduce", true)));
     }
     printf("%d host calls\n", host_calls);
-    usleep(10500000);
+    finalize(context);
+  }
+
+  // NCCL from 2.29 to 2.30 tells of the call alone, others also of what it enqueues.
+  void broadcast() {
+    void* context = init();
+    for (int i = 0; i < 3; i++) stop(start(context, call("Broadcast", false)));
+    void* told = start(context, call("Broadcast", false));
+    stop(told);
+    Described task = coll(7, told, 4 << 20);
+    if constexpr (version > 1) {
+      task.coll.func = "Broadcast";
+      task.coll.datatype = "ncclInt8";
+    }
+    stop(start(context, task));
+    finalize(context);
+  }
+
+  // The clock of the GPU falls back, as by the drift of hours.
+  void drift() {
+    void* context = init();
     all_reduce(context, 0, 2000000);
-    printf("mask %#x\n", static_cast<unsigned>(mask_));
+    usleep(4500000);
+    gpu_ahead_ -= 100000000;
+    all_reduce(context, 1, 2000000);
     finalize(context);
   }
 
@@ -360,6 +382,7 @@ class Driver {
   const Table* plugin_;
   int& mask_;
   int rank_;
+  int64_t gpu_ahead_ = kGpuAhead;
 };
 
 template <int version>
@@ -367,6 +390,8 @@ void play(void* library, void* plugin, const char* scene) {
   Driver<version> driver(library, plugin);
   if (strcmp(scene, "train") == 0) return driver.train();
   if (strcmp(scene, "captured") == 0) return driver.captured();
+  if (strcmp(scene, "broadcast") == 0) return driver.broadcast();
+  if (strcmp(scene, "drift") == 0) return driver.drift();
   if (strcmp(scene, "proxy") == 0) return driver.proxy();
   if (strcmp(scene, "silent") == 0) return driver.silent();
   if (strcmp(scene, "gather") == 0) return driver.gather();
