@@ -159,8 +159,10 @@ void tell_unfinished(const Context* context) noexcept {
   uint32_t run = probe->run->load(std::memory_order_relaxed);
   events.each([&](Event* event) {
     if (event->phase.load(std::memory_order_acquire) == static_cast<uint32_t>(Phase::kFree)) return;
+    // Of proxies the context may be another process's.
+    if (!is_operation(*event) || event->run != run) return;
     bool is_meant = context == nullptr ? event->context->is_used.load() : event->context == context;
-    if (!is_meant || !is_operation(*event) || event->run != run) return;
+    if (!is_meant) return;
     count++;
     // Counted once, and not written if it ends all the same.
     __atomic_store_n(&event->run, 0, __ATOMIC_RELAXED);

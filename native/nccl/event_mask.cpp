@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 
 namespace pilotlight::nccl {
 namespace {
@@ -19,6 +20,16 @@ constexpr int kFirstDear = 23100;
 // the first capture on. Before v5 nobody tells us what is captured; before v3 there are none at
 // all.
 constexpr int kFirstWithKernels = 3, kFirstWithCaptures = 5;
+// For kernel events NCCL takes 40 MB of it for each communicator of a rank, and crashes up to 2.31
+// where there is no room.
+constexpr char kSharedMemory[] = "/dev/shm";
+constexpr uint64_t kLeastSharedBytes = uint64_t{4} << 30;
+
+uint64_t shared_bytes_free() noexcept {
+  struct statvfs found = {};
+  if (statvfs(kSharedMemory, &found) != 0) return 0;
+  return uint64_t{found.f_bavail} * found.f_frsize;
+}
 
 // Of the NCCL whose word that is. Frameworks load it for themselves: its functions are not found by
 // name alone.
@@ -35,21 +46,36 @@ int nccl_version(const int* word) noexcept {
   return is_known ? version : 0;
 }
 
-// Whether kernel events are cheap in this version of NCCL; PILOTLIGHT_NCCL_KERNELS=0 or 1 decides.
-bool kernels_allowed(const ProviderApi& probe, int interface, const int* word) noexcept {
-  static const bool allowed = [&probe, interface, word] {
-    const char* chosen = getenv("PILOTLIGHT_NCCL_KERNELS");
-    if (chosen != nullptr && chosen[0] != 0) return chosen[0] == '1';
+void tell_missing(const ProviderApi& probe, const char* why) noexcept {
+  char text[96];
+  int bytes = snprintf(text, sizeof(text), "nccl/missing: kernel times (%s)", why);
+  probe.mark(text, static_cast<size_t>(bytes), 0);
+}
+
+// Whether kernel events do no harm here. Told once, if not.
+bool kernels_fit(const ProviderApi& probe, int interface, const int* word) noexcept {
+  static const bool fit = [&probe, interface, word] {
     int version = nccl_version(word);
-    bool is_cheap = interface >= kFirstWithCaptures && version != 0 && version < kFirstDear;
-    if (!is_cheap) {
-      char text[96];
-      int bytes = snprintf(text, sizeof(text), "nccl/missing: kernel times (NCCL %d)", version);
-      probe.mark(text, static_cast<size_t>(bytes), version);
+    if (interface < kFirstWithCaptures || version == 0 || version >= kFirstDear) {
+      char why[32];
+      snprintf(why, sizeof(why), "NCCL %d", version);
+      tell_missing(probe, why);
+      return false;
     }
-    return is_cheap;
+    bool has_room = shared_bytes_free() >= kLeastSharedBytes;
+    if (!has_room) tell_missing(probe, "/dev/shm has less than 4 GB free");
+    return has_room;
   }();
-  return allowed;
+  return fit;
+}
+
+// NCCL's proxy thread polls as long as a collective with kernel events is under way: on demand, or
+// where the user wants it.
+bool wants_kernels(const ProviderApi& probe, int interface, const int* word,
+                   bool is_asked) noexcept {
+  static const char* const chosen = getenv("PILOTLIGHT_NCCL_KERNELS");
+  if (chosen != nullptr && chosen[0] != 0) return chosen[0] == '1';
+  return is_asked && kernels_fit(probe, interface, word);
 }
 
 // Too many kernel events in a second: none for the next ten.
@@ -88,20 +114,19 @@ int wanted_mask(const ProviderApi& probe, int version, const int* word) noexcept
   uint64_t mask = kBasic;
   if (version >= 5) mask |= kApi;
   if (version >= 6) mask |= kCeColl;
-  // On demand all of it, whatever it costs.
   bool is_asked = tier == kTierNodes || tier == kTierAll;
   if (is_asked) mask |= kProxy;
-  bool has_kernels = is_asked || (tier != kTierLaunches && kernels_allowed(probe, version, word));
   bool may_have = version >= kFirstWithKernels && !has_captures.load(std::memory_order_relaxed);
-  if (may_have && has_kernels && kernel_rate.is_calm()) mask |= kKernelCh;
+  if (may_have && kernel_rate.is_calm() && wants_kernels(probe, version, word, is_asked)) {
+    mask |= kKernelCh;
+  }
   return static_cast<int>(mask);
 }
 
 void count_kernel_event(const ProviderApi& probe) noexcept { kernel_rate.count(probe); }
 
 void note_capture(const ProviderApi& probe) noexcept {
-  constexpr char kMissing[] = "nccl/missing: kernel times (collectives in CUDA graphs)";
-  if (!has_captures.exchange(true)) probe.mark(kMissing, sizeof(kMissing) - 1, 0);
+  if (!has_captures.exchange(true)) tell_missing(probe, "collectives in CUDA graphs");
 }
 
 }  // namespace pilotlight::nccl

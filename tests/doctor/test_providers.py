@@ -70,8 +70,8 @@ def test_a_machine_with_a_driver_and_no_gpu_lacks_nothing() -> None:
         (None, "ok", "no NCCL"),
         (22105, "limited", "NCCL 2.23.4"),
         (22304, "limited", "2.28.3"),
-        (22703, "limited", "slow down CUDA graphs"),
-        (22907, "ok", "NCCL 2.29.7: recorded with GPU times"),
+        (22703, "limited", "2.28.3"),
+        (22907, "ok", "NCCL 2.29.7: recorded as they are enqueued; GPU times on demand"),
         (23102, "limited", "PILOTLIGHT_NCCL_KERNELS=1"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from os import statvfs
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,7 @@ VERSIONS = range(1, 7)
 ASYNCHRONOUS, WAIT_KNOWN = 1, 2
 KERNELS = 0x40
 Driver = tuple[str, str]
-CHEAP, DEAR = {"SIM_NCCL_VERSION": "22907"}, {"SIM_NCCL_VERSION": "23102"}
-WANTED = {**CHEAP, "PILOTLIGHT_NCCL_KERNELS": "1"}
+PLAIN, WANTED = {}, {"PILOTLIGHT_NCCL_KERNELS": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_our_idea_of_the_interface_is_that_of_nccls_headers() -> None:
 def test_a_collective_has_its_identity_in_every_version(
     world: Path, driver: Driver, version: int
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, str(version), "train"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, str(version), "train"], WANTED)
     reduces = [row for row in collectives(recording) if row["name"] == "AllReduce"]
     assert [row["sequence"] for row in reduces] == [0, 1, 2]
     for row in reduces:
@@ -81,24 +81,38 @@ def test_version_3_has_kernels_by_the_clock_of_the_host(world: Path, driver: Dri
 
 
 @pytest.mark.parametrize(
-    ("version", "nccl", "mask"),
-    [(1, CHEAP, 0x6), (4, CHEAP, 0x6), (5, CHEAP, 0x646), (6, CHEAP, 0x1646), (6, DEAR, 0x1606)],
+    ("version", "wish", "mask"),
+    [(1, WANTED, 0x6), (3, WANTED, 0x46), (4, PLAIN, 0x6), (5, PLAIN, 0x606), (6, PLAIN, 0x1606)],
 )
-def test_kernels_are_asked_for_where_the_version_of_nccl_makes_them_cheap(
-    world: Path, driver: Driver, version: int, nccl: dict[str, str], mask: int
+def test_kernels_are_not_asked_for_unless_they_are_wanted(
+    world: Path, driver: Driver, version: int, wish: dict[str, str], mask: int
 ) -> None:
-    recording, said = record(world, [*driver, LIBRARY, str(version), "train"], nccl)
+    _, said = record(world, [*driver, LIBRARY, str(version), "train"], wish)
     assert said == f"mask {mask:#x}\n"
-    marks = [str(row["name"]) for row in rows(recording, "marks")]
-    assert ("nccl/missing: kernel times (NCCL 23102)" in marks) == (nccl is DEAR)
+
+
+@pytest.mark.parametrize(
+    ("version", "nccl", "missing"),
+    [(6, "22907", ()), (6, "23102", ("NCCL 23102",)), (4, "22703", ("NCCL 22703",))],
+)
+def test_kernels_come_on_demand_where_the_version_of_nccl_makes_them_cheap(
+    world: Path, driver: Driver, version: int, nccl: str, missing: tuple[str, ...]
+) -> None:
+    if statvfs("/dev/shm").f_bavail * statvfs("/dev/shm").f_frsize < 4 << 30 and not missing:
+        missing = ("/dev/shm has less than 4 GB free",)
+    asked = [sys.executable, "-m", "pilotlight", "capture", "job", "--gpu", "nodes"]
+    command = " ".join([*driver, LIBRARY, str(version), "asked"])
+    both = f"{command} & (sleep 1; {' '.join(asked)} --seconds 9 >/dev/null 2>&1); wait"
+    recording, said = record(world, ["sh", "-c", both], {"SIM_NCCL_VERSION": nccl})
+    assert bool(int(said.split()[1], 16) & KERNELS) == (not missing)
     shown = [reason for one in provider_losses_of(recording) for reason in one.missing]
-    assert ("nccl: kernel times (NCCL 23102)" in shown) == (nccl is DEAR)
+    assert shown == [f"nccl: kernel times ({why})" for why in missing]
 
 
 @pytest.mark.parametrize("version", [5, 6])
 def test_kernels_keep_out_of_cuda_graphs(world: Path, driver: Driver, version: int) -> None:
     """NCCL settles it when a call begins, before it says that the first one is captured."""
-    recording, said = record(world, [*driver, LIBRARY, str(version), "captured"], CHEAP)
+    recording, said = record(world, [*driver, LIBRARY, str(version), "captured"], WANTED)
     assert said == "1 host calls\n"
     (found,) = provider_losses_of(recording)
     assert found.missing == ("nccl: kernel times (collectives in CUDA graphs)",)
@@ -108,7 +122,7 @@ def test_kernels_keep_out_of_cuda_graphs(world: Path, driver: Driver, version: i
 def test_a_broadcast_is_recorded_where_nccl_tells_of_the_call_alone(
     world: Path, driver: Driver, version: int
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, str(version), "broadcast"], DEAR)
+    recording, _ = record(world, [*driver, LIBRARY, str(version), "broadcast"], PLAIN)
     found = collectives(recording)
     assert sorted(row["sequence"] for row in found) == [0, 1, 2, 7]
     assert {(row["name"], row["dtype"], row["bytes"]) for row in found} == {
@@ -120,7 +134,7 @@ def test_a_broadcast_is_recorded_where_nccl_tells_of_the_call_alone(
 
 
 def test_the_clock_of_the_gpu_is_followed_where_it_drifts(world: Path, driver: Driver) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, "6", "drift"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, "6", "drift"], WANTED)
     calls = [int(str(row["start_ns"])) for row in rows(recording, "launches")]
     reduces = [int(str(row["start_ns"])) for row in collectives(recording)]
     assert len(reduces) == 2
@@ -129,7 +143,7 @@ def test_the_clock_of_the_gpu_is_followed_where_it_drifts(world: Path, driver: D
 
 
 def test_what_is_only_enqueued_is_marked_as_asynchronous(world: Path, driver: Driver) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, "6", "train"], DEAR)
+    recording, _ = record(world, [*driver, LIBRARY, "6", "train"], PLAIN)
     assert {row["flags"] for row in collectives(recording)} == {ASYNCHRONOUS}
 
 
@@ -137,7 +151,7 @@ def test_what_is_only_enqueued_is_marked_as_asynchronous(world: Path, driver: Dr
 def test_a_call_is_a_launch_with_the_correlation_of_its_collective(
     world: Path, driver: Driver, version: int
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, str(version), "train"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, str(version), "train"], WANTED)
     calls = rows(recording, "launches")
     assert [row["name"] for row in calls] == ["ncclAllReduce"] * 3
     reduces = [row for row in collectives(recording) if row["name"] == "AllReduce"]
@@ -148,7 +162,7 @@ def test_sends_and_receives_of_two_ranks_can_be_matched(world: Path, driver: Dri
     found = []
     for rank in (0, 1):
         command = [*driver, LIBRARY, "6", "train"]
-        environment = {**CHEAP, "SIM_NCCL_RANK": str(rank)}
+        environment = {**WANTED, "SIM_NCCL_RANK": str(rank)}
         recording, _ = record(world, command, environment, f"rank{rank}")
         found.append([row for row in collectives(recording) if row["dtype"] == "bfloat16"])
     names = [[(row["name"], row["sequence"]) for row in mine] for mine in found]
@@ -160,7 +174,7 @@ def test_sends_and_receives_of_two_ranks_can_be_matched(world: Path, driver: Dri
 def test_proxy_steps_say_how_long_the_collective_waited_for_its_peer(
     world: Path, driver: Driver
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, "6", "proxy"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, "6", "proxy"], WANTED)
     (row,) = collectives(recording)
     assert row["flags"] == WAIT_KNOWN
     assert 3_000_000 <= int(str(row["wait_ns"])) < int(str(row["duration_ns"]))
@@ -169,7 +183,7 @@ def test_proxy_steps_say_how_long_the_collective_waited_for_its_peer(
 def test_a_collective_whose_kernel_never_shows_itself_is_not_lost(
     world: Path, driver: Driver
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, "6", "silent"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, "6", "silent"], WANTED)
     (row,) = collectives(recording)
     assert row["flags"] == ASYNCHRONOUS
 
@@ -178,7 +192,7 @@ def test_a_collective_whose_kernel_never_shows_itself_is_not_lost(
 def test_a_gather_has_the_datatype_of_the_program_not_nccls_bytes(
     world: Path, driver: Driver, version: int
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, str(version), "gather"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, str(version), "gather"], WANTED)
     (row,) = collectives(recording)
     assert (row["name"], row["dtype"], row["bytes"]) == ("AllGather", "bfloat16", 2000)
 
@@ -187,7 +201,7 @@ def test_a_gather_has_the_datatype_of_the_program_not_nccls_bytes(
 def test_what_is_under_way_when_the_process_ends_is_there_or_counted(
     world: Path, driver: Driver, version: int
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, str(version), "left"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, str(version), "left"], WANTED)
     (row,) = collectives(recording)
     assert (row["flags"], row["sequence"]) == (ASYNCHRONOUS, 0)
     (found,) = provider_losses_of(recording)
@@ -197,7 +211,7 @@ def test_what_is_under_way_when_the_process_ends_is_there_or_counted(
 def test_an_operation_of_another_communicator_is_not_taken_for_unfinished(
     world: Path, driver: Driver
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, "6", "two"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, "6", "two"], WANTED)
     assert len(collectives(recording)) == 1
     assert provider_losses_of(recording) == ()
 
@@ -206,7 +220,7 @@ def test_an_operation_of_another_communicator_is_not_taken_for_unfinished(
 def test_strange_calls_hurt_nobody_and_losses_are_counted(
     world: Path, driver: Driver, version: int
 ) -> None:
-    recording, _ = record(world, [*driver, LIBRARY, str(version), "strange"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, str(version), "strange"], WANTED)
     lost = [row["value"] for row in rows(recording, "counters") if row["name"] == "nccl/lost"]
     assert lost and float(str(lost[-1])) >= 300 - 256
 
@@ -215,7 +229,7 @@ def test_of_a_flood_every_collective_that_found_no_room_is_counted(
     world: Path, driver: Driver
 ) -> None:
     """None ends before the communicator does, and 8,192 are kept in mind."""
-    recording, _ = record(world, [*driver, LIBRARY, "6", "many"], CHEAP)
+    recording, _ = record(world, [*driver, LIBRARY, "6", "many"], WANTED)
     lost = [row["value"] for row in rows(recording, "counters") if row["name"] == "nccl/lost"]
     assert float(str(lost[-1])) == 100_000 - 8_192
 

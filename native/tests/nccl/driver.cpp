@@ -3,8 +3,8 @@
 // anything but success, leaves a handle unset, or asks for events that its version does not have.
 //
 //   driver LIBRARY PLUGIN VERSION SCENE
-//   SCENE: train, captured, broadcast, drift, proxy, strange, silent, gather, left, two, many
-//   LIBRARY is library.c; SIM_NCCL_RANK the rank of this process.
+//   SCENE: train, asked, captured, broadcast, drift, proxy, strange, silent, gather, left, two,
+//   many LIBRARY is library.c; SIM_NCCL_RANK the rank of this process.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,6 +229,18 @@ class Driver {
     finalize(context);
   }
 
+  // A program that works until somebody asks for kernel times.
+  void asked() {
+    void* context = init();
+    uint64_t i = 0;
+    for (; i < 1000 && (mask_ & kKernelCh) == 0 && (i < 400 || (mask_ & kProxyOp) == 0); i++) {
+      all_reduce(context, i, 0);
+      usleep(20000);
+    }
+    printf("mask %#x\n", static_cast<unsigned>(mask_));
+    finalize(context);
+  }
+
   // A program that captures its collectives. As in NCCL, the mask counts as it was when a call
   // began; with kernel events a call of the host gets into the graph.
   void captured() {
@@ -389,6 +401,7 @@ template <int version>
 void play(void* library, void* plugin, const char* scene) {
   Driver<version> driver(library, plugin);
   if (strcmp(scene, "train") == 0) return driver.train();
+  if (strcmp(scene, "asked") == 0) return driver.asked();
   if (strcmp(scene, "captured") == 0) return driver.captured();
   if (strcmp(scene, "broadcast") == 0) return driver.broadcast();
   if (strcmp(scene, "drift") == 0) return driver.drift();

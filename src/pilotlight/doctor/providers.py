@@ -15,8 +15,7 @@ from pilotlight.probe.providers import library_folder
 
 _NVIDIA = "0x10de"
 # As NCCL says its own version, since 2.9: 10000 a major, 100 a minor.
-_FIRST_PLUGIN, _FIRST_KERNELS, _DEAR_KERNELS = 22304, 22602, 23100
-_TELLS_CAPTURES = 22803
+_FIRST_PLUGIN, _FIRST_KERNELS, _DEAR_KERNELS = 22304, 22803, 23100
 
 
 def provider_checks(environment: Mapping[str, str] = os.environ) -> list[Check]:
@@ -111,23 +110,16 @@ def collectives(version: int | None, environment: Mapping[str, str]) -> Check:
         return limited(
             what, f"{shown} has no interface for profilers", "NCCL 2.23.4 or later (PyTorch 2.6)"
         )
+    enqueued = f"{shown}: recorded as they are enqueued"
     if version < _FIRST_KERNELS:
-        return limited(
-            what, f"{shown}: recorded as they are enqueued", "NCCL 2.28.3 or later adds GPU times"
-        )
-    if version < _TELLS_CAPTURES:
-        return limited(
-            what,
-            f"{shown}: recorded as they are enqueued, as GPU times would slow down CUDA graphs",
-            "NCCL 2.28.3 or later; or PILOTLIGHT_NCCL_KERNELS=1 where no graph has collectives",
-        )
+        return limited(what, enqueued, "NCCL 2.28.3 or later adds GPU times on demand")
     if version >= _DEAR_KERNELS:
         return limited(
             what,
-            f"{shown}: recorded as they are enqueued, because kernel times cost much in it",
+            f"{enqueued}, because kernel times cost much in it",
             "PILOTLIGHT_NCCL_KERNELS=1 records GPU times all the same",
         )
-    return ok(what, f"{shown}: recorded with GPU times, except in CUDA graphs")
+    return ok(what, f"{enqueued}; GPU times on demand (pilotlight capture JOB --gpu nodes)")
 
 
 def opencl(has_loader: bool, environment: Mapping[str, str]) -> Check:
