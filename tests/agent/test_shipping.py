@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from pilotlight.agent.parts import StepParts
-from pilotlight.agent.shipment import Batchful, JobShipment
+from pilotlight.agent.shipment import Batchful, JobShipment, ProcessShipment
 from pilotlight.agent.shipping import Shipping
 from pilotlight.ship.definitions import Definitions
 from pilotlight.ship.target import Target
@@ -70,6 +71,21 @@ def test_stacks_of_our_own_thread_are_not_sent_as_the_job_s(tmp_path: Path) -> N
     assert [text for _, text in made.texts.values()] == ["f (train.py:9)"]
     assert [row[6] for row in made.windows] == [10]
     assert process.stack == "f (train.py:9)"
+
+
+def test_collectives_of_which_only_the_start_is_known_have_no_time() -> None:
+    process: Any = SimpleNamespace(pid=os.getpid())
+    shipment = ProcessShipment(process)
+    rows = {
+        "flags": ("B", [1, 3, 0]), "name": ("I", [0] * 3), "group": ("I", [0] * 3),
+        "world_size": ("I", [2] * 3), "start_ns": ("q", [0] * 3), "wait_ns": ("q", [0, 5, 0]),
+        "duration_ns": ("q", [1, 20, 300]), "bytes": ("q", [1000] * 3), "sequence": ("Q", [0] * 3),
+    }  # fmt: skip
+    shipment._collectives(
+        {name: array(code, values).tobytes() for name, (code, values) in rows.items()}
+    )
+    (sums,) = shipment.traffic.values()
+    assert (sums.count, sums.bytes, sums.total_ns, sums.wait_ns) == (3, 3000, 320, 5)
 
 
 def test_losses_of_a_job_with_the_name_of_an_earlier_one_are_told(

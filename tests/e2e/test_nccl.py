@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pilotlight.recording.recording import Recording
+from pilotlight.report.frameworks import frameworks_of
 from pilotlight.report.provider_losses import provider_losses_of
 
 from .programs import LIBRARIES, compiled, record, rows
@@ -145,6 +146,8 @@ def test_the_clock_of_the_gpu_is_followed_where_it_drifts(world: Path, driver: D
 def test_what_is_only_enqueued_is_marked_as_asynchronous(world: Path, driver: Driver) -> None:
     recording, _ = record(world, [*driver, LIBRARY, "6", "train"], PLAIN)
     assert {row["flags"] for row in collectives(recording)} == {ASYNCHRONOUS}
+    told = frameworks_of(recording).collectives
+    assert {(one.timed, one.total_ns) for one in told} == {(0, 0)}
 
 
 @pytest.mark.parametrize("version", [5, 6])

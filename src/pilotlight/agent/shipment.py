@@ -16,7 +16,7 @@ from pilotlight.agent.recorder import Taken
 from pilotlight.agent.stalled import Ask, Quiet, Waits
 from pilotlight.agent.sums import merge_sums
 from pilotlight.agent.tables import Columns, Tables, numbers
-from pilotlight.recording.schema import WINDOW_NS, WindowKind
+from pilotlight.recording.schema import WINDOW_NS, CollectiveFlag, WindowKind
 from pilotlight.ship.definitions import Definitions, text_id, values
 from pilotlight.ship.envelope import Value
 from pilotlight.ship.frame import split_line
@@ -26,6 +26,7 @@ MOST_NAMES = 64
 """Of a kind, a process and a window; the time of the rest is added up as `(other)`."""
 
 _BYTES_WAITING = 8 << 20
+_ENDS = CollectiveFlag.ASYNCHRONOUS | CollectiveFlag.WAIT_KNOWN
 _COSTS_AWAITED = 30
 # The probe's own thread waits all the time.
 _OWN = "(probe/errands.py)"
@@ -146,7 +147,8 @@ class ProcessShipment:
                 self.gauges.setdefault(key, _Gauge()).add(value)
 
     def _collectives(self, columns: Columns) -> None:
-        for operation, group, ranks, start_ns, duration_ns, wait_ns, size, sequence in zip(
+        for flags, operation, group, ranks, start_ns, duration_ns, wait_ns, size, sequence in zip(
+            columns["flags"],
             numbers("u32", columns["name"]),
             numbers("u32", columns["group"]),
             numbers("u32", columns["world_size"]),
@@ -160,10 +162,11 @@ class ProcessShipment:
             key = (operation, group, start_ns // WINDOW_NS * WINDOW_NS)
             sums = self.traffic.setdefault(key, _Traffic())
             sums.count += 1
-            sums.total_ns += duration_ns
-            sums.wait_ns += wait_ns
             sums.bytes += max(0, size)
-            sums.max_ns = max(sums.max_ns, duration_ns)
+            if flags & _ENDS != CollectiveFlag.ASYNCHRONOUS:
+                sums.total_ns += duration_ns
+                sums.wait_ns += wait_ns
+                sums.max_ns = max(sums.max_ns, duration_ns)
             sums.size = ranks
             name = self.definitions.name(group)
             if len(self.finished) < 64 or name in self.finished:

@@ -152,6 +152,8 @@ class TrackKind(IntEnum):
 
 
 class CollectiveFlag(IntFlag):
+    """With the first alone a collective was enqueued, and how long it took is not known."""
+
     ASYNCHRONOUS = 1
     WAIT_KNOWN = 2
 

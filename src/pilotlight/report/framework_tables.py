@@ -59,6 +59,7 @@ def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
         )
         for each in told.collectives[:_ROWS]:
             about = "~" if each.is_estimate else ""
+            total = about + units.duration(each.total_ns) if each.timed else units.NOT_MEASURED
             waited = about + units.duration(each.wait_ns) if each.waits else units.NOT_MEASURED
             add_row(
                 table,
@@ -67,7 +68,7 @@ def print_frameworks(told: Frameworks, label: Label, console: Console) -> None:
                 label(each.process),
                 about + units.count(each.count),
                 about + units.size(each.bytes),
-                about + units.duration(each.total_ns),
+                total,
                 waited,
             )
         _print(console, table, len(told.collectives) - _ROWS)

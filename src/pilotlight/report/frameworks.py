@@ -34,7 +34,8 @@ class SpanTimes:
 
 @dataclass(frozen=True)
 class CollectiveTimes:
-    """Of one process, operation and group. `wait_ns` is of those `waits` whose wait is known.
+    """Of one process, operation and group. `total_ns` is of those `timed` whose end is known,
+    `wait_ns` of those `waits` whose wait is.
 
     `is_estimate`: only some of them were told; the rest is reckoned from them.
     """
@@ -44,6 +45,7 @@ class CollectiveTimes:
     group: str
     count: int
     bytes: int
+    timed: int
     total_ns: int
     waits: int
     wait_ns: int
@@ -162,12 +164,14 @@ def _collectives(recording: Recording) -> tuple[CollectiveTimes, ...]:
     found, position = group(rows["process"], operation, groups)
     size = found[0].size
     known = (rows["flags"] & CollectiveFlag.WAIT_KNOWN) != 0
+    timed = known | ((rows["flags"] & CollectiveFlag.ASYNCHRONOUS) == 0)
     stands_for = each_stands_for(recording, rows)
     times = times_stand_for(recording, rows, stands_for)
     told = np.bincount(position, minlength=size)
     counts = np.bincount(position, stands_for, size)
     sizes = np.bincount(position, stands_for * np.maximum(rows["bytes"], 0), size)
-    totals = np.bincount(position, times * rows["duration_ns"], size)
+    timed_counts = np.bincount(position[timed], stands_for[timed], size)
+    totals = np.bincount(position[timed], (times * rows["duration_ns"])[timed], size)
     waits = np.bincount(position[known], stands_for[known], size)
     waited = np.bincount(position[known], (times * rows["wait_ns"])[known], size)
     order = np.argsort(-totals, kind="stable")[:LISTED].tolist()
@@ -178,6 +182,7 @@ def _collectives(recording: Recording) -> tuple[CollectiveTimes, ...]:
             group=texts[int(found[2][row])],
             count=int(counts[row]),
             bytes=int(sizes[row]),
+            timed=int(timed_counts[row]),
             total_ns=int(totals[row]),
             waits=int(waits[row]),
             wait_ns=int(waited[row]),
