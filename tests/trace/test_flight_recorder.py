@@ -126,6 +126,16 @@ def test_the_rank_of_a_damaged_dump_is_told(tmp_path: Path) -> None:
     assert found.unreadable == (1,)
 
 
+def test_a_link_to_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "_dump_0").symlink_to("pipe")
+    write(tmp_path, "_dump_1", DUMP)
+    found = read_dumps(tmp_path)
+    assert [dump.rank for dump in found.dumps] == [1]
+    assert [problem.text for problem in found.problems] == ["not a plain file"]
+    assert found.unreadable == (0,)
+
+
 def nested(kind: type, depth: int) -> Any:
     """Two of the one before it in each: small in a file, endless for whoever visits all of it."""
     made = kind(("x",))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotlight.errors import FormatError, NotFound
+from pilotlight.recording.source import open_source
 from pilotlight.trace.plain_pickle import load_plain
 from pilotlight.trace.problem import Problem
 
@@ -97,9 +98,10 @@ def read_dumps(folder: Path) -> DumpSet:
 
 
 def read_dump(path: Path, rank: int) -> Dump:
-    if path.stat().st_size > MAX_DUMP_BYTES:
+    with open_source(path) as file:
+        content = file.read(MAX_DUMP_BYTES + 1)
+    if len(content) > MAX_DUMP_BYTES:
         raise FormatError(f"{path}: longer than {MAX_DUMP_BYTES} bytes: refused")
-    content = path.read_bytes()
     value = _json(content, path) if content[:1] == b"{" else load_plain(content, str(path))
     try:
         return _dump(value, str(path), rank)
