@@ -278,8 +278,9 @@ PyObject* py_enter_phase(PyObject*, PyObject* phase) {
   return PyBool_FromLong(enter_phase(thread_phases(), static_cast<Phase>(number)));
 }
 
-PyObject* py_enter_compiled(PyObject*, PyObject*) {
-  return PyBool_FromLong(compiled_begins(thread_phases()));
+PyObject* py_enter_compiled(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!checked(args, count, 2, "enter_compiled(function, may_train)")) return nullptr;
+  return PyBool_FromLong(compiled_begins(thread_phases(), args[0], args[1] == Py_True));
 }
 
 PyObject* py_leave_phase(PyObject*, PyObject* phase) {
@@ -396,8 +397,9 @@ PyMethodDef methods[] = {
     {"optimizer_made", py_optimizer_made, METH_O, "optimizer_made(optimizer): it may step."},
     {"optimizer_calls", py_optimizer_calls, METH_NOARGS, "How many steps optimizers have begun."},
     {"enter_phase", py_enter_phase, METH_O, "enter_phase(phase): False if it goes on already."},
-    {"enter_compiled", py_enter_compiled, METH_NOARGS,
-     "enter_compiled(): the forward begins, if no phase is under way. False: nothing to leave."},
+    {"enter_compiled", fast(py_enter_compiled), METH_FASTCALL,
+     "enter_compiled(function, may_train): the forward begins, if no phase is under way. False: "
+     "nothing to leave."},
     {"leave_phase", py_leave_phase, METH_O, "leave_phase(phase)"},
     {"each_second", py_each_second, METH_O,
      "each_second(function or None): called after a step, at most once a second."},

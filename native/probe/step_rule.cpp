@@ -253,9 +253,15 @@ void function_called(const void* function) noexcept {
 
 PILOTLIGHT_COLD void forward_begins(ThreadPhases& mine) noexcept { first_step(mine); }
 
-bool compiled_begins(ThreadPhases& mine) noexcept {
+bool compiled_begins(ThreadPhases& mine, const void* function, bool may_train) noexcept {
   if (mine.mask != 0 || is_inside_backward(mine)) return false;
-  first_step(mine);
+  if (!is_training()) {
+    module_called(function, may_train);
+  } else if (may_train) {
+    first_step(mine);
+  } else {
+    return false;
+  }
   return enter_phase(mine, Phase::kForward);
 }
 

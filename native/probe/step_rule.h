@@ -17,9 +17,9 @@ inline bool is_training() noexcept { return process_phases().is_training; }
 void function_called(const void* function) noexcept;
 // In a thread without a step so far, though another trains already.
 void forward_begins(ThreadPhases& mine) noexcept;
-// A compiled function is called that may need gradients. False inside any phase: it is a part of
-// it.
-bool compiled_begins(ThreadPhases& mine) noexcept;
+// A compiled function is called. False inside any phase, which it is a part of, and in a training
+// without gradients: it may be anything then.
+bool compiled_begins(ThreadPhases& mine, const void* function, bool may_train) noexcept;
 void step_call_begins(ThreadPhases& mine) noexcept;
 void step_call_ends(ThreadPhases& mine) noexcept;
 // Here, if no other begins before the program ends: one that is told with its end, not by a rhythm.

@@ -205,6 +205,20 @@ def compiled_function() -> None:
 
 
 @loop
+def compiled_decoding() -> None:
+    weight = torch.randn(8, 8)
+
+    @torch.compile(backend="eager")
+    def decode(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ weight)
+
+    x = batch()
+    with torch.no_grad():
+        for _ in range(30):
+            x = decode(x)
+
+
+@loop
 def explicit() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -180,6 +180,14 @@ def test_a_compiled_function_is_forward_where_it_may_need_gradients(
     assert loop.early_forwards == 0
 
 
+def test_inference_by_a_compiled_function_has_steps_and_forwards(
+    loops: Callable[[str], Loop],
+) -> None:
+    loop = loops("compiled_decoding")
+    assert loop.steps == list(range(29))
+    assert loop.phases == {"forward": 30}
+
+
 def test_threads_that_infer_have_steps_of_their_own(loops: Callable[[str], Loop]) -> None:
     # The last call of each lasts for ever.
     assert len(loops("inference_in_threads").steps) == 4 * 23

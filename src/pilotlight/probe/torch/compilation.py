@@ -3,8 +3,9 @@
 A compiler reads the program's functions and must find the framework's own: while it works our
 patches are taken out.
 
-A compiled function that is called outside any phase, with gradients on, is forward: no module may
-be left of it. The compiler calls hooks of its own around each call; one of ours is put to them.
+A compiled function that is called outside any phase is called as a module is: no module may be left
+of it. In a training only with gradients on, else it may be anything. The compiler calls hooks of its
+own around each call; one of ours is put to them.
 """
 
 from __future__ import annotations
@@ -63,16 +64,19 @@ def _install_functions(adapter: Adapter, torch: Any, dynamo: Any) -> None:
     def nothing() -> None:
         """Nothing was entered."""
 
-    def enter() -> Callable[[], None]:
-        if adapter.is_off or not is_grad_enabled() or not enter_compiled():
-            return nothing
-        return leave
+    class Enter:
+        def __call__(self) -> Callable[[], None]:
+            if adapter.is_off or not enter_compiled(self, is_grad_enabled()):
+                return nothing
+            return leave
 
     def before(context: Any, function: Any = None, *_: Any, **__: Any) -> None:
         hooks = getattr(context, "enter_exit_hooks", None)
         is_update = isinstance(getattr(function, "__self__", None), torch.optim.Optimizer)
-        if isinstance(hooks, list) and enter not in hooks and not is_update:
-            hooks.append(enter)
+        if is_update or not isinstance(hooks, list):
+            return
+        if not any(isinstance(hook, Enter) for hook in hooks):
+            hooks.append(Enter())
 
     def after(_: Any, __: Any) -> None:
         """The hook before answers None, so that this is not called."""
