@@ -73,6 +73,8 @@ def main() -> None:
 
     for _ in range(3):
         breaks_and_saves(torch.randn(4, 8))
+
+    torch.export.export(Outer(), (torch.randn(4, 8),), strict=True)
     print("compiled")
 
 

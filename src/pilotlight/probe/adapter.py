@@ -99,6 +99,20 @@ class Adapter:
                 if _own(owner, attribute) is original:
                     setattr(owner, attribute, wrapped)
 
+    def stand_aside(self, owner: Any, attribute: str) -> None:
+        """While that function runs, which reads the framework's own, the others are taken out."""
+
+        def before(*_: Any, **__: Any) -> bool:
+            self.take_out()
+            return True
+
+        def after(_: bool, __: Any) -> None:
+            self.put_back()
+
+        self.replace(
+            owner, attribute, lambda call: _probe.around_call(call, self.fault, before, after)
+        )
+
     def changed_by_others(self) -> list[str]:
         """Patches that somebody replaced or removed."""
         return [

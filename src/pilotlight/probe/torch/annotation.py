@@ -26,16 +26,5 @@ def install(adapter: Adapter, torch: Any) -> None:
     adapter.replace(label, "__init__", lambda call: _probe.label_call(call, adapter.fault, listen))
 
     # TorchScript compiles the class from its source and needs plain functions for that.
-    def before(*_: Any, **__: Any) -> bool:
-        adapter.take_out()
-        return True
-
-    def after(_: bool, __: Any) -> None:
-        adapter.put_back()
-
-    adapter.replace(
-        torch.jit._script,
-        "script",
-        lambda call: _probe.around_call(call, adapter.fault, before, after),
-    )
+    adapter.stand_aside(torch.jit._script, "script")
     adapter.replace(torch.jit, "script", lambda _: vars(torch.jit._script)["script"])

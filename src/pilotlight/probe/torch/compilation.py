@@ -43,6 +43,8 @@ def install(adapter: Adapter, torch: Any) -> None:
         ):
             adapter.turn_off("this version's compiler would stumble over our patches")
             return
+        # Whole graphs, for an export or ahead of time, are read without a compilation around it.
+        adapter.stand_aside(dynamo.convert_frame, "compile_frame")
         _install_functions(adapter, torch, dynamo)
 
     def imported_or_off(dynamo: Any) -> None:
