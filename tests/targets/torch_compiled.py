@@ -74,6 +74,14 @@ def main() -> None:
     for _ in range(3):
         breaks_and_saves(torch.randn(4, 8))
 
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
+    parallel = torch.compile(nn.parallel.DistributedDataParallel(model), backend="eager")
+    for _ in range(3):
+        parallel(torch.randn(4, 8)).sum().backward()
+    torch.distributed.destroy_process_group()
+
     torch.export.export(Outer(), (torch.randn(4, 8),), strict=True)
     print("compiled")
 

@@ -42,5 +42,6 @@ def test_compilations_recompilations_and_graph_breaks_are_told(
     assert any(text.startswith("graph break: ") and "print" in text for text in told)
     # Nothing of ours was compiled, and no patch that came and went made it compile again.
     own = {path.name for path in Path(pilotlight.probe.__file__).parent.rglob("*.py")}
+    own.add("weakref.py")  # the standard library's, where a hook of ours called it
     assert [name for name in compiled if name.partition("(")[2].partition(":")[0] in own] == []
     assert sum(name.startswith("compile breaks_and_saves ") for name in compiled) == 1

@@ -48,6 +48,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.group = ""
+        self.reduction: Reduction | None = None
         self._told = 0
         self._told_ns = time.process_time_ns()
 
@@ -151,7 +152,6 @@ def install(adapter: Adapter, torch: Any) -> None:
         return
     parallel = torch.nn.parallel.DistributedDataParallel
     engine = torch.autograd.Variable._execution_engine
-    reductions: weakref.WeakKeyDictionary[Any, Reduction] = weakref.WeakKeyDictionary()
     groups = Groups()
     woken: list[_probe.Wrapped] = []
     wanted: dict[int, int] = {}  # by thread: the sequence of the forward that is to be told
@@ -168,11 +168,11 @@ def install(adapter: Adapter, torch: Any) -> None:
         node = first_node(output)
         if sequence is None or node is None:
             return
-        reduction = reductions.get(module)
+        pace = _pace(module.reducer)
+        reduction = pace.reduction
         if reduction is None:
-            name = groups.name(module)
-            reduction = reductions[module] = Reduction(adapter, engine, module, name)
-            _pace(module.reducer).group = name
+            pace.group = groups.name(module)
+            reduction = pace.reduction = Reduction(adapter, engine, module, pace.group)
         reduction.sequence = sequence
         node.register_prehook(reduction.on_backward)
         reduction.statistics(module)
