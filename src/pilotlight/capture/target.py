@@ -32,6 +32,8 @@ class Target:
     start_ns: int | None = None
     recorded_steps: int | None = None
     """How many its probe had seen when a trace by time began."""
+    begun_ns: int | None = None
+    """When a trace by time was first seen to have begun."""
     recorded_last: int | None = None
     phases_ns: int | None = None
     """Of its phases that were over when it was last looked at."""

@@ -13,6 +13,8 @@ from pilotlight.kineto.config import Span
 
 _SECOND_NS = 1_000_000_000
 _ENOUGH_PATIENCE_NS = 3 * _SECOND_NS
+# Until the steps that were done before a session began have been read from the ring.
+_READ_NS = 300_000_000
 
 
 class XSpaces:
@@ -55,7 +57,7 @@ class XSpaces:
         if target.is_enough or time.time_ns() < self._start_ns:
             return
         for peer in peers:
-            if peer.recorded_steps is None:
+            if peer.recorded_steps is None and _has_begun(peer, now_ns):
                 peer.recorded_steps = self._node.steps(peer.pid)
         steps = self._node.steps(target.pid)
         if steps != target.recorded_last:
@@ -73,3 +75,10 @@ class XSpaces:
         if steps is None or target.recorded_steps is None:
             return False
         return steps - target.recorded_steps > self._request.steps
+
+
+def _has_begun(target: Target, now_ns: int) -> bool:
+    """A busy process begins its session late; steps until then are in no trace."""
+    if target.begun_ns is None and Path(f"{target.file}.part").exists():
+        target.begun_ns = now_ns
+    return target.begun_ns is not None and now_ns - target.begun_ns >= _READ_NS

@@ -256,9 +256,12 @@ def _xspace(errand: Mapping[str, Any]) -> Answer:
     try:
         start_ns = time.time_ns()
         session = profiler.ProfilerSession(options)
-        enough.acquire(timeout=duration_ns / 1e9)
-        # Raises where another session, the job's own maybe, was there first.
-        content = session.stop()
+        try:
+            _begin_file(errand["file"])
+            enough.acquire(timeout=duration_ns / 1e9)
+        finally:
+            # Raises where another session, the job's own maybe, was there first.
+            content = session.stop()
     finally:
         del _running[errand["file"]]
     _write(errand["file"], content)
@@ -279,10 +282,15 @@ def _jax_profiler() -> Any:
     )
 
 
+def _begin_file(path: str) -> None:
+    """The agent sees by it that the session has begun: steps count from then on."""
+    os.close(os.open(f"{path}.part", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+
+
 def _write(path: str, content: bytes) -> None:
     """Complete or not there: the agent waits for the name to appear."""
     beside = f"{path}.part"
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123
             file.write(content)

@@ -4,8 +4,8 @@ A compiler reads the program's functions and must find the framework's own: whil
 patches are taken out.
 
 A compiled function that is called outside any phase is called as a module is: no module may be left
-of it. In a training only with gradients on, else it may be anything. The compiler calls hooks of its
-own around each call; one of ours is put to them.
+of it. In a training that is so with gradients on; else it may be anything. The compiler calls hooks
+of its own around each call; one of ours is put to them.
 """
 
 from __future__ import annotations
