@@ -170,19 +170,25 @@ def _operation_rows(args: argparse.Namespace) -> int:
     culprit = report.culprit
     if args.json:
         plain = dataclasses.asdict(report)
-        print(json.dumps({**plain, "culprit": dataclasses.asdict(culprit) if culprit else None}))
+        found = {"culprit": culprit, "slow_stage": report.slow_stage}
+        told = {name: dataclasses.asdict(row) if row else None for name, row in found.items()}
+        print(json.dumps({**plain, **told}))
         return 0
     print(f"step, recorded            {report.measured_step_ns / 1e9:.3f} s")
     print(f"step, replayed            {report.replayed_step_ns / 1e9:.3f} s"
           f"   (error {100 * report.replay_error_ratio:.2f} %)")  # fmt: skip
     print(f"step, all ranks alike     {report.ideal_step_ns / 1e9:.3f} s")
     print(f"slowdown                  {report.slowdown_ratio:.3f}")
-    if culprit is None:
-        print("no single rank explains it")
-    else:
+    slow_stage = report.slow_stage
+    if culprit:
         place = f"data rank {culprit.data_rank}, stage {culprit.stage}"
         print(f"at fault                  rank {culprit.rank} ({place})")
         print(f"gain without it           {100 * culprit.gain_ratio:.1f} % of the step")
+    elif slow_stage:
+        print(f"no single rank explains it: stage {slow_stage.stage} has more work than the others")
+        print(f"gain if it had not        {100 * slow_stage.gain_ratio:.1f} % of the step")
+    else:
+        print("neither a single rank nor a stage explains it")
     for name, ratio in sorted(report.kinds.items(), key=lambda item: -item[1])[:3]:
-        print(f"  {name:<24}{ratio:.3f} times as long as with typical ones")
+        print(f"  {name:<28}{ratio:.3f} times as long as with typical ones")
     return 0

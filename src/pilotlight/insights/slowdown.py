@@ -1,4 +1,4 @@
-"""How much slower a job is than if all its ranks were alike, and which rank is the reason.
+"""How much slower a job is than if all its ranks were alike, and which rank or stage is why.
 
 The method of "Understanding Stragglers in Large Model Training Using What-if Analysis" (OSDI 2025):
 replay the job with operations replaced by what they would take on a typical rank.
@@ -30,6 +30,15 @@ class RankSlowdown:
 
 
 @dataclass(frozen=True)
+class StageSlowdown:
+    """`share`: how much of what the job loses is gone with the ranks of this stage typical."""
+
+    stage: int
+    share: float
+    gain_ratio: float
+
+
+@dataclass(frozen=True)
 class SlowdownReport:
     measured_step_ns: float
     replayed_step_ns: float
@@ -37,8 +46,8 @@ class SlowdownReport:
     slowdown_ratio: float
     replay_error_ratio: float
     worst_ranks_share: float
-    last_stage_share: float
     ranks: tuple[RankSlowdown, ...]
+    stages: tuple[StageSlowdown, ...]
     kinds: dict[str, float]
 
     @property
@@ -48,9 +57,16 @@ class SlowdownReport:
             return None
         return self.ranks[0]
 
+    @property
+    def slow_stage(self) -> StageSlowdown | None:
+        """The stage with too much work, if that explains a slow job and no rank does."""
+        if self.slowdown_ratio < SLOW_FROM or self.culprit or len(self.stages) < 2:
+            return None
+        return self.stages[0] if self.stages[0].share >= 0.5 else None
+
 
 def slowdown(pipeline: Pipeline) -> SlowdownReport:
-    """Ranks come in the order of their slowdown, the worst first."""
+    """Ranks come in the order of their slowdown, stages of their share, the worst first."""
     real, ideal = pipeline.operation_ns(), pipeline.ideal_ns()
 
     def step_ns(typical: Bool) -> float:
@@ -66,9 +82,13 @@ def slowdown(pipeline: Pipeline) -> SlowdownReport:
         ranks.append(RankSlowdown(int(rank), *place, alone / best, 1 - without / replayed))
     ranks.sort(key=lambda row: -row.slowdown_ratio)
     worst = [row.rank for row in ranks[: max(1, round(WORST_RANKS_RATIO * len(ranks)))]]
-    stages = [place[1] for place in pipeline.rank_place.values()]
-    last = [rank for rank, place in pipeline.rank_place.items() if place[1] == max(stages)]
     lost = max(replayed - best, 1.0)
+    stages = []
+    for stage in sorted({place[1] for place in pipeline.rank_place.values()}):
+        there = [rank for rank, place in pipeline.rank_place.items() if place[1] == stage]
+        saved = replayed - step_ns(np.isin(pipeline.rank, there))
+        stages.append(StageSlowdown(stage, saved / lost, saved / replayed))
+    stages.sort(key=lambda row: -row.share)
     kinds = {
         name: step_ns(pipeline.kind != i) / best
         for i, name in enumerate(pipeline.kinds)
@@ -82,7 +102,7 @@ def slowdown(pipeline: Pipeline) -> SlowdownReport:
         slowdown_ratio=replayed / best,
         replay_error_ratio=abs(replayed / measured - 1),
         worst_ranks_share=(replayed - step_ns(np.isin(pipeline.rank, worst))) / lost,
-        last_stage_share=(replayed - step_ns(np.isin(pipeline.rank, last))) / lost,
         ranks=tuple(ranks),
+        stages=tuple(stages),
         kinds=kinds,
     )

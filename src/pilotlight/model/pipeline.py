@@ -58,17 +58,17 @@ class Pipeline:
         return np.where(self.is_delay, 0.0, self.duration_ns)
 
     def ideal_ns(self) -> Float64:
-        """Durations as if all ranks were alike: what a rank does alone as the mean of its kind
-        over the ranks of a step, transfers as the median, no delays."""
+        """Durations as if all ranks and steps were alike: what a rank does alone as the mean of its
+        kind over all of them, transfers as the median, no delays."""
         ideal: Float64 = self.duration_ns.copy()
         for kind in np.unique(self.kind):
             mine = (self.kind == kind) & ~self.is_delay
             alone = mine & (self.rank >= 0)
             shared = mine & (self.rank < 0)
             if alone.any():
-                ideal[:, alone] = self.duration_ns[:, alone].mean(axis=1, keepdims=True)
+                ideal[:, alone] = self.duration_ns[:, alone].mean()
             if shared.any():
-                ideal[:, shared] = np.median(self.duration_ns[:, shared], axis=1, keepdims=True)
+                ideal[:, shared] = np.median(self.duration_ns[:, shared])
         ideal[:, self.is_delay] = 0.0
         return ideal
 
