@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,20 @@ def test_exposed_copies_from_pageable_memory_are_found(script: Any) -> None:
     (finding,) = diagnosis(steps(story, 4, body).trace()).findings
     assert finding.rule == "A11"
     assert "pin_memory" in finding.fix
+
+
+@pytest.mark.parametrize("framework", ["aten::mul", ""])
+def test_copies_within_the_device_are_not_told_to_stay_there(script: Any, framework: str) -> None:
+    story = script()
+    for _ in range(4):
+        story.launch("Memcpy DtoD (Device -> Device)", 200, category="gpu_memcpy")
+        story.launch("gemm_tensorop", 500)
+        story.host_us = story.device_us - 50
+    trace = story.trace()
+    (finding,) = diagnosis(replace(trace, names=(*trace.names, framework))).findings
+    assert finding.rule == "A11"
+    assert "within the device" in finding.title.lower()
+    assert "contiguous()" in finding.fix
 
 
 def test_fp32_products_are_found_on_a_device_with_tensor_cores(script: Any) -> None:

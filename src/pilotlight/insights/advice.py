@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pilotlight.insights.feed import WITHIN_DEVICE_FIX
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.job import Job
 from pilotlight.trace.trace import Trace
@@ -60,7 +61,7 @@ def in_words_of(job: Job, findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _holds_anywhere(fix: str) -> bool:
-    return "CUDA_LAUNCH_BLOCKING" in fix or "trace later steps" in fix
+    return "CUDA_LAUNCH_BLOCKING" in fix or "trace later steps" in fix or fix == WITHIN_DEVICE_FIX
 
 
 def is_torch(trace: Trace) -> bool:

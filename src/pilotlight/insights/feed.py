@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from pilotlight.insights.finding import (
@@ -30,6 +32,13 @@ CONTENTION_RATIO = 0.3
 
 # What pinned memory reaches over PCIe where the GPU is not known: generation 4.
 PINNED_GB_PER_S = 25.0
+
+# Right for every framework.
+WITHIN_DEVICE_FIX = (
+    "write results where they are read: fewer clone(), contiguous() and copy_(); in DDP"
+    " gradient_as_bucket_view=True; in JAX donate_argnums"
+)
+_WITHIN_DEVICE = re.compile(r"DtoD|D2D|DeviceToDevice")
 
 
 def loader_bound(job: Job) -> Verdict:
@@ -87,14 +96,18 @@ def exposed_copies(job: Job) -> Verdict:
             continue
         names = [view.trace.names[name] for name in copies.name]
         pageable = np.array(["Pageable" in name for name in names])
-        of_pageable = union(copies.start_ns[pageable], copies.end_ns[pageable]) & exposed
-        pageable_ratio = float(of_pageable.within_ns(*bounds)[0]) / total_ns
-        findings.append(_copy_finding(view, ratio, pageable_ratio, exposed))
+        inside = np.array([_WITHIN_DEVICE.search(name) is not None for name in names])
+        pageable_ratio, inside_ratio = (
+            float((union(copies.start_ns[of], copies.end_ns[of]) & exposed).within_ns(*bounds)[0])
+            / total_ns
+            for of in (pageable, inside)
+        )
+        findings.append(_copy_finding(view, ratio, pageable_ratio, inside_ratio, exposed))
     return Verdict(findings)
 
 
 def _copy_finding(
-    view: RankView, ratio: float, pageable_ratio: float, exposed: Intervals
+    view: RankView, ratio: float, pageable_ratio: float, inside_ratio: float, exposed: Intervals
 ) -> Finding:
     copies = view.device.take(view.device.kind == Kind.MEMCPY)
     by_name = _by_direction(view, copies.name, copies.duration_ns, copies.bytes)
@@ -104,6 +117,10 @@ def _copy_finding(
         low = pageable_ratio * max(0.0, 1 - _pageable_rate(view) / _pinned_rate(view))
         title = "Copies from pageable memory hold up the device"
         fix = "pin_memory=True and non_blocking=True, copy on a stream of its own"
+    elif inside_ratio > ratio / 2:
+        low = hidden_ratio * (1 - CONTENTION_RATIO)
+        title = "Copies within the device's memory take much of the step"
+        fix = WITHIN_DEVICE_FIX
     else:
         low = hidden_ratio * (1 - CONTENTION_RATIO)
         title = "Copies that nothing overlaps take much of the step"
