@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pilotlight.analysis import analyze
@@ -129,6 +130,36 @@ def test_two_hosts_are_compared_by_their_parts_and_operators(
     assert parts["Python and waiting"] == (200_000, 600_000)
     operators = {row["what"]: row["before_ns"] for row in found["operators"]}
     assert operators == {"aten::addmm": 200_000, "aten::linear": 100_000}
+
+
+def jittered_trace(path: Path, seed: int, addmm_us: float) -> Path:
+    """Steps of 1,000 µs with an operator of about a length and nine that vary more."""
+    random = np.random.default_rng(seed)
+    events = []
+    for step in range(12):
+        at = 1000.0 * step
+        events += [
+            event(f"ProfilerStep#{step}", at, 1000, "user_annotation"),
+            event("aten::addmm", at, addmm_us + float(random.uniform(0, 5))),
+        ]
+        for place in range(9):
+            length = float(random.uniform(5, 50))
+            events.append(event(f"aten::other{place}", at + 400 + 60 * place, length))
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def test_operators_that_differ_by_chance_are_said_to_in_one_run_of_twenty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def really_changed(seed: int, after_us: float) -> list[str]:
+        before = jittered_trace(tmp_path / "before.json", seed, 200)
+        after = jittered_trace(tmp_path / "after.json", seed + 1, after_us)
+        _, found = compared(capsys, before, after)
+        return [row["what"] for row in found["operators"] if not row["is_noise"]]
+
+    assert sum(bool(really_changed(seed, 200)) for seed in range(0, 40, 2)) <= 3
+    assert "aten::addmm" in really_changed(40, 250)
 
 
 def test_a_limit_on_devices_cannot_be_checked_without_them(tmp_path: Path) -> None:

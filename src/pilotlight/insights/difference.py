@@ -12,7 +12,7 @@ import numpy as np
 
 from pilotlight.errors import UsageError
 from pilotlight.insights.breakdown import kernel_times
-from pilotlight.insights.host_steps import host_samples, host_steps, operator_means
+from pilotlight.insights.host_steps import host_samples, host_steps, operator_steps
 from pilotlight.insights.idle_time import Idle
 from pilotlight.insights.job import Job
 from pilotlight.trace.trace import NONE, Float64, Trace
@@ -105,7 +105,7 @@ def _difference(
     old: Mapping[str, Float64],
     new: Mapping[str, Float64],
     item: str,
-    items: tuple[Change, ...],
+    items: Sequence[Change],
     has_steps: bool,
 ) -> Difference:
     parts = family(tuple(_change(name, old[name], new[name]) for name in old))
@@ -116,7 +116,8 @@ def _difference(
         variation = float(steps.std(ddof=1) / steps.mean())
         detectable = 4.57 * variation * math.sqrt(2 / fewest)
     counts = len(steps), len(new["step_time"])
-    return Difference(parts, items, item, *counts, detectable, has_steps)
+    _, *items = family((parts[0], *items))
+    return Difference(parts, tuple(items), item, *counts, detectable, has_steps)
 
 
 def family(changes: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -218,12 +219,14 @@ def _kernels(before: Job, after: Job) -> tuple[Change, ...]:
 
 
 def _operators(before: Sequence[Trace], after: Sequence[Trace]) -> tuple[Change, ...]:
-    """The operators whose own time a step changed most. Their steps are not told apart."""
-    old, new = operator_means(before), operator_means(after)
-    names = sorted({**old, **new}, key=lambda name: -abs(new.get(name, 0.0) - old.get(name, 0.0)))
-    return tuple(
-        Change(name, old.get(name, 0.0), new.get(name, 0.0), None) for name in names[:SHOWN_KERNELS]
-    )
+    """The operators whose own time a step changed most."""
+    old, new = operator_steps(before), operator_steps(after)
+    none = [np.zeros_like(next(iter(side.values()), np.zeros(1))) for side in (old, new)]
+    changes = [
+        (name, old.get(name, none[0]), new.get(name, none[1])) for name in sorted({**old, **new})
+    ]
+    changes.sort(key=lambda change: -abs(change[2].mean() - change[1].mean()))
+    return tuple(_change(*change) for change in changes[:SHOWN_KERNELS])
 
 
 def _kernel_steps(job: Job, name: str) -> Float64:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pilotlight.insights.host_time import host_operators
+from pilotlight.insights.host_time import MAX_SPANS, operator_rows
 from pilotlight.insights.host_windows import host_parts
 from pilotlight.trace.interval import EMPTY, union
+from pilotlight.trace.nested import own_parts
 from pilotlight.trace.trace import Float64, Int64, Kind, Trace
 
 
@@ -51,10 +52,23 @@ def _row(trace: Trace, start_ns: Int64, end_ns: Int64) -> dict[str, Float64]:
     return row
 
 
-def operator_means(traces: Sequence[Trace]) -> dict[str, float]:
-    """The own time of each operator, a step and rank."""
-    steps = sum(max(1, len(trace.steps)) for trace in traces)
-    found: dict[str, float] = {}
-    for row in host_operators(traces):
-        found[row.operator] = found.get(row.operator, 0.0) + row.self_ns / steps
+def operator_steps(traces: Sequence[Trace]) -> dict[str, Float64]:
+    """The own time of each operator in each step, the mean over the ranks; empty where there are
+    more than MAX_SPANS."""
+    ranks = host_steps(traces)
+    length = min(len(start_ns) for _, start_ns, _ in ranks)
+    found: dict[str, Float64] = {}
+    for trace, start_ns, end_ns in ranks:
+        spans = trace.spans.take(operator_rows(trace))
+        if len(spans) > MAX_SPANS:
+            continue
+        own_ns = own_parts(spans, spans.duration_ns)
+        step = np.searchsorted(start_ns, spans.start_ns, side="right") - 1
+        inside = (step >= 0) & (step < length) & (spans.start_ns < end_ns[step])
+        names, place = np.unique(spans.name[inside], return_inverse=True)
+        cells = place * length + step[inside]
+        table = np.bincount(cells, own_ns[inside], len(names) * length).reshape(-1, length)
+        for number, row in zip(names.tolist(), table, strict=True):
+            name = trace.names[number]
+            found[name] = found.get(name, 0.0) + row / len(ranks)
     return found

@@ -82,12 +82,16 @@ def host_operators(traces: Sequence[Trace]) -> list[HostOperator]:
     """By name, those with the most time of their own first; empty for more than MAX_SPANS."""
     found = []
     for trace in traces:
-        rows = np.flatnonzero(trace.spans.is_kind(Kind.OPERATOR))
-        if not len(rows):
-            rows = np.flatnonzero(trace.spans.is_kind(*_PLAIN_KINDS))
+        rows = operator_rows(trace)
         if 0 < len(rows) <= MAX_SPANS:
             found += _operators(trace, rows)
     return sorted(found, key=lambda row: -row.self_ns)
+
+
+def operator_rows(trace: Trace) -> Int64:
+    """The spans of operators; of a trace without any, all that stands for them."""
+    rows = np.flatnonzero(trace.spans.is_kind(Kind.OPERATOR))
+    return rows if len(rows) else np.flatnonzero(trace.spans.is_kind(*_PLAIN_KINDS))
 
 
 def _operators(trace: Trace, rows: Int64) -> list[HostOperator]:
