@@ -33,7 +33,7 @@ SHOWN_RANKS = 64
 STALL_STEPS = 3
 NO_SPANS = "no span of this in the steps"
 SHOWN_PROBLEMS = 10
-LARGE = ("kernels", "stacks", "host_operators")  # asked for by name only
+LARGE = ("kernels", "stacks", "host_operators", "host_functions")  # asked for by name only
 _STYLE = "font:14px system-ui;max-width:70em;border-collapse:collapse"
 
 

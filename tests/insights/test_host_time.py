@@ -108,6 +108,34 @@ def test_nothing_is_listed_as_not_checked_if_no_file_could_be_read(
     assert text.strip() == "No trace could be read."
 
 
+def test_what_python_does_between_operators_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = []
+    for step in range(4):
+        at = 1000.0 * step
+        sent = f"<built-in method send of _socket.socket object at 0x7f0{step}>"
+        events += [
+            event(f"ProfilerStep#{step}", at, 1000, "user_annotation"),
+            event("train.py(7): main", at, 1000, "python_function"),
+            event("<built-in function sleep>", at, 400, "python_function"),
+            event(sent, at + 400, 100, "python_function"),
+            event("<built-in method linear>", at + 600, 310, "python_function"),
+            event("aten::linear", at + 600, 300),
+        ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    rows = analyze(path).table("host_functions")
+    assert [(row["function"], row["count"], row["self_ns"]) for row in rows] == [
+        ("<built-in function sleep> in train.py(7): main", 4, 1_600_000),
+        ("train.py(7): main", 4, 760_000),
+        ("<built-in method send> in train.py(7): main", 4, 400_000),
+        ("<built-in method linear> in train.py(7): main", 4, 40_000),
+    ]
+    assert main(["analyze", str(path)]) == 0
+    assert "40.0 %  <built-in function sleep> in train.py(7): main" in capsys.readouterr().out
+
+
 def compared(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
     verb = Diff()
     parser = argparse.ArgumentParser()

@@ -47,7 +47,7 @@ class Analyze:
             metavar="NAME",
             help="print one table instead: ranks, steps, kernels, categories, modules, operators,"
             " stacks, launches, communication, groups, clocks, memory, critical_path, hosts,"
-            " host_operators, stalls, units, kernel_metrics",
+            " host_operators, host_functions, stalls, units, kernel_metrics",
         )
         parser.add_argument("--gpu", metavar="NAME", help="if the trace does not name it")
         add_memory(parser)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SHOWN_RANKS = 16
 SHOWN_OPERATORS = 10
+SHOWN_FUNCTIONS = 5
+TOLD_REST_RATIO = 0.1
 
 
 def print_hosts(found: Analysis, console: Console) -> None:
@@ -27,6 +29,9 @@ def print_hosts(found: Analysis, console: Console) -> None:
     if operators:
         has_operators = any(row["operators_ns"] for row in rows)
         _print_operators(operators, "operators" if has_operators else "spans", console)
+    windows_ns = sum(row["window_ns"] for row in rows)
+    if sum(row["rest_ns"] for row in rows) > TOLD_REST_RATIO * windows_ns:
+        _print_functions(found.table("host_functions"), windows_ns, console)
 
 
 def step_line(steps: int, step_ns: float) -> str:
@@ -78,6 +83,19 @@ def _print_operators(rows: list[dict[str, Any]], what: str, console: Console) ->
     console.print(table)
     if len(rows) > SHOWN_OPERATORS:
         console.print(f"... and {len(rows) - SHOWN_OPERATORS} more (--table host_operators)")
+
+
+def _print_functions(rows: list[dict[str, Any]], windows_ns: int, console: Console) -> None:
+    """What the host did where it was in no operator, if the trace has Python's stacks."""
+    totals: dict[str, int] = {}
+    for row in rows:
+        totals[row["function"]] = totals.get(row["function"], 0) + row["self_ns"]
+    longest = sorted(totals.items(), key=lambda item: -item[1])[:SHOWN_FUNCTIONS]
+    if longest:
+        console.print("\nPython and waiting, by function:")
+    for name, self_ns in longest:
+        share = f"{100 * self_ns / windows_ns:.1f} %"
+        console.print(f"{share:>7}  {one_line(name[:100])}", highlight=False, markup=False)
 
 
 def _by_name(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

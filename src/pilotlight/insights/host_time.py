@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -9,14 +10,16 @@ from statistics import median
 import numpy as np
 
 from pilotlight.insights.host_windows import host_parts
-from pilotlight.trace.interval import EMPTY, union, window
-from pilotlight.trace.nested import call_tree, lane_parts
+from pilotlight.trace.interval import EMPTY, Intervals, union, window
+from pilotlight.trace.nested import call_tree, lane_parts, own_parts, parents
 from pilotlight.trace.trace import Int64, Kind, Spans, Trace
 
 MAX_SPANS = 3_000_000
 _HOST_KINDS = (Kind.OPERATOR, Kind.ANNOTATION, Kind.PYTHON, Kind.RUNTIME, Kind.GC, Kind.OTHER)
 # What a trace has that knows no operators, such as one of a Python tracer.
 _PLAIN_KINDS = (Kind.ANNOTATION, Kind.PYTHON, Kind.RUNTIME, Kind.OTHER)
+# Each object of a built-in method has an address of its own.
+_OBJECT = re.compile(r" of .* object at 0x[0-9a-f]+>$")
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,41 @@ class HostOperator:
     self_ns: int
 
 
+@dataclass(frozen=True)
+class HostFunction:
+    """A Python function, a built-in one with its caller: the time in it, and in nothing that it
+    called, while no operator ran and the host was in none of its parts."""
+
+    rank: int
+    function: str
+    count: int
+    self_ns: int
+
+
 def host_times(traces: Sequence[Trace]) -> list[HostTime]:
     return [row for trace in traces if (row := _host_time(trace)) is not None]
 
 
 def _host_time(trace: Trace) -> HostTime | None:
-    """Of the steps where there are any, otherwise from the first span to the last."""
     host = trace.of_kind(*_HOST_KINDS)
     if not len(host):
         return None
+    parts, operators, rest = _divided(trace, host)
+    steps = trace.steps
+    return HostTime(
+        trace.rank,
+        sum(each.total_ns() for each in (*parts.values(), operators, rest)),
+        len(steps),
+        float(median(steps.duration_ns.tolist())) if len(steps) else None,
+        {name: mine.total_ns() for name, mine in parts.items()},
+        operators.total_ns(),
+        rest.total_ns(),
+    )
+
+
+def _divided(trace: Trace, host: Spans) -> tuple[dict[str, Intervals], Intervals, Intervals]:
+    """Parts, operators and the rest: of the steps where there are any, otherwise from the first
+    span of the host to the last."""
     steps = trace.steps
     if len(steps):
         whole = union(steps.start_ns, steps.start_ns + steps.duration_ns)
@@ -62,20 +91,34 @@ def _host_time(trace: Trace) -> HostTime | None:
     taken = EMPTY
     parts = {}
     for name, intervals in host_parts(trace).items():
-        mine = (intervals & whole) - taken
-        parts[name] = mine.total_ns()
-        taken = taken | mine
+        parts[name] = (intervals & whole) - taken
+        taken = taken | parts[name]
     operators = trace.of_kind(Kind.OPERATOR)
     computed = (union(operators.start_ns, operators.end_ns) & whole) - taken
-    return HostTime(
-        trace.rank,
-        whole.total_ns(),
-        len(steps),
-        float(median(steps.duration_ns.tolist())) if len(steps) else None,
-        parts,
-        computed.total_ns(),
-        (whole - taken - computed).total_ns(),
-    )
+    return parts, computed, whole - taken - computed
+
+
+def host_functions(traces: Sequence[Trace]) -> list[HostFunction]:
+    """What is behind "Python and waiting", the longest first: of traces with stacks, not of more
+    than MAX_SPANS functions."""
+    found = []
+    for trace in traces:
+        spans = trace.of_kind(Kind.PYTHON)
+        if not 0 < len(spans) <= MAX_SPANS:
+            continue
+        *_, rest = _divided(trace, trace.of_kind(*_HOST_KINDS))
+        own_ns = own_parts(spans, rest.within_ns(spans.start_ns, spans.end_ns))
+        around = parents(spans)
+        sums: dict[str, list[int]] = {}
+        for row in np.flatnonzero(own_ns).tolist():
+            name = _OBJECT.sub(">", trace.names[spans.name[row]])
+            if name.startswith("<built-in") and around[row] >= 0:
+                name += f" in {trace.names[spans.name[around[row]]]}"
+            entry = sums.setdefault(name, [0, 0])
+            entry[0] += 1
+            entry[1] += int(own_ns[row])
+        found += [HostFunction(trace.rank, name, *entry) for name, entry in sums.items()]
+    return sorted(found, key=lambda row: -row.self_ns)
 
 
 def host_operators(traces: Sequence[Trace]) -> list[HostOperator]:

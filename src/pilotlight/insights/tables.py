@@ -26,7 +26,14 @@ from pilotlight.insights.communication import (
 )
 from pilotlight.insights.critical_path import PathPart, critical_path
 from pilotlight.insights.finding import Finding
-from pilotlight.insights.host_time import HostOperator, HostTime, host_operators, host_times
+from pilotlight.insights.host_time import (
+    HostFunction,
+    HostOperator,
+    HostTime,
+    host_functions,
+    host_operators,
+    host_times,
+)
 from pilotlight.insights.job import Job, steady_part
 from pilotlight.insights.launches import Launches, launches
 from pilotlight.insights.memory_use import MemoryUse, memory_use
@@ -138,6 +145,7 @@ TABLES = {
     "critical_path": _table(PathPart, _critical_path),
     "hosts": _table(HostTime, lambda told: host_times(told.job.traces)),
     "host_operators": _table(HostOperator, lambda told: host_operators(told.job.traces)),
+    "host_functions": _table(HostFunction, lambda told: host_functions(told.job.traces)),
     "stalls": _table(FunctionStalls, lambda told: told.samples.stalls),
     "units": _table(UnitUse, lambda told: told.samples.units),
     "kernel_metrics": _table(KernelUse, lambda told: told.samples.kernels),

@@ -58,14 +58,22 @@ def nested_rows(trace: Trace, rows: Int64) -> list[list[int]]:
 def own_parts(spans: Spans, value_ns: Int64) -> Int64:
     """Of a value that each span has, what the spans directly within it do not have."""
     own = value_ns.copy()
+    parent = parents(spans)
+    inner = np.flatnonzero(parent >= 0)
+    np.subtract.at(own, parent[inner], value_ns[inner])
+    kept: Int64 = np.maximum(own, 0)
+    return kept
+
+
+def parents(spans: Spans) -> Int64:
+    """For each span the row of the one directly around it on its lane, or -1."""
     order = np.lexsort((-spans.end_ns, spans.start_ns, spans.lane))
     # Views: lists of so many numbers would take several times the memory.
     columns = (spans.lane[order].data, spans.start_ns[order].data, spans.end_ns[order].data)
-    parent = np.fromiter(_parents(*columns), np.int64, len(order))
-    inner = np.flatnonzero(parent >= 0)
-    np.subtract.at(own, order[parent[inner]], value_ns[order[inner]])
-    kept: Int64 = np.maximum(own, 0)
-    return kept
+    place = np.fromiter(_parents(*columns), np.int64, len(order))
+    found = np.full(len(order), -1, np.int64)
+    found[order] = np.where(place >= 0, order[place], -1)
+    return found
 
 
 def _parents(lane: memoryview, start: memoryview, end: memoryview) -> Iterator[int]:
