@@ -9,7 +9,8 @@ fault. Faults that cost less than `--least` of the step are played too: there no
 found, but nothing wrong may be. Hangs are diagnosed from flight-recorder dumps.
 
 `--wide` draws from more kinds of jobs: 2 to 48 ranks, any even division into stages, tensor ranks
-and experts, layers of 0.1 to 3 ms, few or many steps, other gradient buckets and noise.
+and experts, layers of 0.1 to 3 ms, few or many steps, other gradient buckets and noise. Shapes that
+expose near as much communication as the rule for it allows are drawn again: there it is the truth.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from bars import at_least, at_most, report
 
 from pilotlight.insights.catalogue import diagnose
+from pilotlight.insights.distributed import EXPOSED_RATIO
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.hang import find_culprits
 from pilotlight.insights.job import job_of
@@ -49,6 +51,7 @@ MOST_EXCHANGE_RATIO = 0.04
 HANG_SHARE = 8
 WIDE_MOST_RANKS = 48
 WIDE_MOST_LAYERS = 4000  # of all ranks and steps
+WIDE_MOST_EXPOSED_RATIO = 0.8 * EXPOSED_RATIO
 
 Shapes = Callable[[np.random.Generator, int, str], JobShape]
 
@@ -116,8 +119,18 @@ def wide_shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShap
     while True:
         shape = any_shape(random, seed)
         size = shape.ranks * shape.steps * shape.layers // shape.pipeline * shape.micro_batches
-        if size <= WIDE_MOST_LAYERS and Fault(fault).suits(shape):
-            return small(shape) if fault == "launch" else shape
+        if size > WIDE_MOST_LAYERS or not Fault(fault).suits(shape):
+            continue
+        shape = small(shape) if fault == "launch" else shape
+        if exposed_ratio(shape) <= WIDE_MOST_EXPOSED_RATIO:
+            return shape
+
+
+def exposed_ratio(shape: JobShape) -> float:
+    """What the worst rank exposes of its communication without any fault. Where that is much it is
+    a true finding, and the job no harmless one."""
+    rows = [view.whole for view in job_of(simulate(shape)).ranks]
+    return max(row.exposed_communication_ns / row.window_ns for row in rows)
 
 
 def small(shape: JobShape) -> JobShape:
