@@ -76,6 +76,20 @@ def test_the_part_that_holds_the_excess_names_the_cause(part: str, cause: str) -
     assert causes(diagnose_windows(with_part(part))) == {cause: 1}
 
 
+@pytest.mark.parametrize(("times", "confidence"), [(1, "medium"), (2, "high")])
+def test_a_wait_for_the_loader_that_was_seen_once_is_not_told_with_certainty(
+    times: int, confidence: str
+) -> None:
+    waits = np.full(STEPS, 0.0)
+    waits[10 : 10 + times] = 0.4 * STEPS * 1e8 / times
+    windows = job(
+        lambda r, s, g: steady(r, s, g) + waits[s], ranks=1, parts_ns=lambda r: {"loader": waits}
+    )
+    (finding,) = (row for row in diagnose_windows(windows).findings if row.rule == "A08")
+    assert finding.gain_high_ratio > 0.15
+    assert finding.confidence == confidence
+
+
 def test_compute_that_takes_longer_on_one_rank_is_a_slow_device() -> None:
     assert causes(diagnose_windows(with_part("compute"))) == {"slow_gpu": 1}
 

@@ -84,6 +84,7 @@ def _stall(
     if gain < STALL_RATIO:
         return Verdict()
     worst = int(part.sum(axis=1).argmax())
+    times = int((lost > 0.01 * ranks.typical_ns).sum())
     share = float(part[worst].sum() / max(1.0, part.sum()))
     alone = len(part) > 1 and share > 0.5
     return Verdict(
@@ -97,13 +98,14 @@ def _stall(
                 evidence=(
                     f"{_WORDS.get(name, name)}: {percent(gain)} of the step"
                     + (", on the worst rank of each" if len(part) > 1 else ""),
-                    f"in {int((lost > 0.01 * ranks.typical_ns).sum())} of {len(lost)} steps, the"
-                    f" longest {milliseconds(float(lost.max()))}",
+                    f"in {times} of {len(lost)} steps, the longest"
+                    f" {milliseconds(float(lost.max()))}",
                 ),
                 fix=fix,
                 gain_low_ratio=low * gain,
                 gain_high_ratio=gain,
-                confidence="high" if gain > 0.15 else "medium",
+                # What happened once may have been chance.
+                confidence="high" if gain > 0.15 and times > 1 else "medium",
             ),
         )
     )
