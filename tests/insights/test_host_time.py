@@ -108,6 +108,16 @@ def test_nothing_is_listed_as_not_checked_if_no_file_could_be_read(
     assert text.strip() == "No trace could be read."
 
 
+def test_the_first_line_says_what_holds_the_hosts_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyze", str(host_trace(tmp_path / "trace.json"))]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("Step 1.00 ms, no device activity: the job waits for its data loader")
+    assert main(["analyze", str(host_trace(tmp_path / "other.json", loader_us=1.0))]) == 0
+    assert "only the host can be looked at" in capsys.readouterr().out.splitlines()[0]
+
+
 def test_what_python_does_between_operators_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

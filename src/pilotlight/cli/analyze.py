@@ -132,11 +132,11 @@ def _print(found: Analysis) -> None:
     if not found.job.traces:
         console.print("No trace could be read.")
         return
-    if found.job.ranks:
-        from pilotlight.web.headline import headline
+    from pilotlight.web.headline import headline
 
-        console.print(one_line(headline(found)), style="bold", highlight=False, markup=False)
-        console.print()
+    console.print(one_line(headline(found)), style="bold", highlight=False, markup=False)
+    console.print()
+    if found.job.ranks:
         _print_breakdown(found, console)
     else:
         print_hosts(found, console)

@@ -19,11 +19,11 @@ TOLD_REST_RATIO = 0.1
 
 def print_hosts(found: Analysis, console: Console) -> None:
     """How the hosts spent their time, and their operators."""
-    console.print("No device activity in these traces: this is the time of the hosts.")
     rows = found.table("hosts")
     if not rows:
         console.print("No spans of a host either.")
         return
+    console.print("The time of the hosts:")
     _print_parts(rows, console)
     operators = found.table("host_operators")
     if operators:

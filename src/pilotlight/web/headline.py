@@ -6,38 +6,50 @@ from statistics import fmean, median
 
 from pilotlight.analysis import Analysis
 from pilotlight.insights.finding import Finding
+from pilotlight.insights.job import Job
 from pilotlight.insights.verdicts import others_with
 
 
 def headline(found: Analysis) -> str:
     """Of a trace: how long a step takes, what the device does in it, what to look at first."""
     job = found.job
-    if not job.ranks:
-        if not job.traces:
-            return "Nothing could be read."
+    if not job.traces:
+        return "Nothing could be read."
+    if job.ranks:
+        steps = job.step_count
+        text = (
+            f"Step {duration(job.step_ns)}" if steps else f"{duration(job.step_ns)} of device time"
+        )
+        text += f", device busy {share(_busy(job))}"
+    else:
         steps_ns = [int(ns) for trace in job.traces for ns in trace.steps.duration_ns]
-        step = f"Step {duration(median(steps_ns))}" if steps_ns else "No step is marked"
-        return f"{step}; no device activity: only the host can be looked at."
-    busy = 1 - fmean(view.all_idle_ratio for view in job.ranks)
-    steps = job.step_count
-    text = f"Step {duration(job.step_ns)}" if steps else f"{duration(job.step_ns)} of device time"
-    text += f", device busy {share(busy)}"
+        text = f"Step {duration(median(steps_ns))}" if steps_ns else "No step is marked"
+        text += ", no device activity"
     if found.diagnosis.findings:
-        first = found.diagnosis.findings[0]
-        mine = [view for view in job.ranks if view.rank == first.rank]
-        # Among many, the one that is to blame hardly shows in their mean.
-        own = 1 - mine[0].all_idle_ratio if mine else busy
-        if abs(own - busy) >= 0.01:
-            text += f", that of rank {first.rank} {share(own)}"
-        low, high = (_gain(r) for r in (first.gain_low_ratio, first.gain_high_ratio))
-        gain = f"{low} to {high} %" if low != high else f"{high} %"
-        is_said = not mine or len(job.ranks) < 2 or f"ank {first.rank} " in f"{first.title} "
-        place = "" if is_said else _place(first, len(job.ranks))
-        title = within(first.title)
-        if place:
-            title = title.replace(" of this rank", "")
-        return f"{text}: {place}{title} (worth {gain} of the step)."
-    return f"{text}: nothing found that would gain 0.5 % of the step."
+        return text + _first(found.diagnosis.findings[0], job)
+    if job.ranks:
+        return f"{text}: nothing found that would gain 0.5 % of the step."
+    return f"{text}: only the host can be looked at."
+
+
+def _busy(job: Job) -> float:
+    return 1 - fmean(view.all_idle_ratio for view in job.ranks)
+
+
+def _first(first: Finding, job: Job) -> str:
+    text = ""
+    mine = [view for view in job.ranks if view.rank == first.rank]
+    # Among many, the one that is to blame hardly shows in their mean.
+    if mine and abs(1 - mine[0].all_idle_ratio - _busy(job)) >= 0.01:
+        text = f", that of rank {first.rank} {share(1 - mine[0].all_idle_ratio)}"
+    low, high = (_gain(r) for r in (first.gain_low_ratio, first.gain_high_ratio))
+    gain = f"{low} to {high} %" if low != high else f"{high} %"
+    is_said = not mine or len(job.ranks) < 2 or f"ank {first.rank} " in f"{first.title} "
+    place = "" if is_said else _place(first, len(job.ranks))
+    title = within(first.title)
+    if place:
+        title = title.replace(" of this rank", "")
+    return f"{text}: {place}{title} (worth {gain} of the step)."
 
 
 def _place(finding: Finding, ranks: int) -> str:
