@@ -38,6 +38,16 @@ def test_old_and_new_categories_mean_the_same() -> None:
     assert list(trace.spans.kind) == [Kind.KERNEL, Kind.KERNEL]
 
 
+@pytest.mark.parametrize("category", ["Operator", "cpu_op", "user_annotation"])
+def test_a_step_is_no_operator_whatever_its_category(category: str) -> None:
+    trace = parse([span(cat=category, name="ProfilerStep#3"), span(cat=category, name="aten::mm")])
+    assert trace.steps.number.tolist() == [3]
+    step = trace.names.index("ProfilerStep#3")
+    assert trace.spans.kind[trace.spans.name == step].tolist() == [Kind.ANNOTATION]
+    others = trace.spans.kind[trace.spans.name != step].tolist()
+    assert others == [Kind.ANNOTATION if category == "user_annotation" else Kind.OPERATOR]
+
+
 def test_a_thread_written_as_text_and_as_a_number_is_one_lane() -> None:
     trace = parse([span(tid="25"), span(tid=25)])
     assert len(set(trace.spans.lane)) == 1

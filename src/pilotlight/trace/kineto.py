@@ -145,6 +145,10 @@ def _correct_kinds(names: tuple[str, ...], spans: Spans) -> None:
     collects = [number for number, text in enumerate(names) if text.startswith("Python GC")]
     if collects:
         spans.kind[np.isin(spans.name, collects)] = Kind.GC
+    # Old versions of PyTorch, and Ascend, give steps the category of operators.
+    steps = [number for number, text in enumerate(names) if text.startswith("ProfilerStep#")]
+    if steps:
+        spans.kind[np.isin(spans.name, steps) & (spans.kind == Kind.OPERATOR)] = Kind.ANNOTATION
     for name, kind in _KINDS_BY_NAME.items():
         if name in names:
             spans.kind[(spans.name == names.index(name)) & (spans.kind == Kind.KERNEL)] = kind
