@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from bars import at_least, at_most, report
 
 from pilotlight.insights.catalogue import diagnose
+from pilotlight.insights.communication import exposed_waits
 from pilotlight.insights.distributed import EXPOSED_RATIO
 from pilotlight.insights.finding import Finding
 from pilotlight.insights.hang import find_culprits
@@ -127,10 +128,15 @@ def wide_shape_of(random: np.random.Generator, seed: int, fault: str) -> JobShap
 
 
 def exposed_ratio(shape: JobShape) -> float:
-    """What the worst rank exposes of its communication without any fault. Where that is much it is
-    a true finding, and the job no harmless one."""
-    rows = [view.whole for view in job_of(simulate(shape)).ranks]
-    return max(row.exposed_communication_ns / row.window_ns for row in rows)
+    """What the worst rank exposes of its transfers without any fault, its waits for other ranks
+    not counted. Where that is much it is a true finding, and the job no harmless one."""
+    job = job_of(simulate(shape))
+    exposed = []
+    for column, view in enumerate(job.ranks):
+        (waited_ns,) = exposed_waits(job, column, "ranks")
+        transfer_ns = view.whole.exposed_communication_ns - (waited_ns or 0)
+        exposed.append(transfer_ns / view.whole.window_ns)
+    return max(exposed)
 
 
 def small(shape: JobShape) -> JobShape:
