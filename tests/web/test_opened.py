@@ -79,7 +79,7 @@ def test_a_trace_without_a_device_is_told_its_step() -> None:
         story.step(lambda: story.host("aten::mm", 500) and None)
     job = job_of([story.trace()])
     told = OpenTrace("0", "job", Analysis(job, diagnose(job), ())).answer.headline
-    assert re.fullmatch(r"Step 5\d\d µs; no device activity: only the host .*", told), told
+    assert re.fullmatch(r"Step 5\d\d µs, no device activity: only the host .*", told), told
 
 
 def test_a_trace_of_jax_is_not_told_to_record_shapes_with_torch(traces: tuple[Trace, ...]) -> None:
