@@ -6,18 +6,25 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pilotlight.asking import Asking
 from pilotlight.cli.terminal import console
 
-_FILE_COLUMNS = 160
+_FILE_COLUMNS = 1 << 16  # a program reads it: nothing gives way
 _LEFT = ("job", "state", "node", "name", "operation", "group", "command", "where")
 
 
-def show(asking: Asking, data: Any, as_json: bool, titles: Sequence[str], rows: Any) -> int:
-    """`rows` makes the cells of the table from the data."""
+def show(
+    asking: Asking,
+    data: Any,
+    as_json: bool,
+    titles: Sequence[str],
+    rows: Any,
+    left: Collection[str] = _LEFT,
+) -> int:
+    """`rows` makes the cells of the table from the data; the columns in `left` are text."""
     if asking.is_partial:
         print("partial: a part of the store does not answer", file=sys.stderr)
     if as_json:
@@ -27,8 +34,8 @@ def show(asking: Asking, data: Any, as_json: bool, titles: Sequence[str], rows: 
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
-        left = title in _LEFT
-        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+        # On a narrow terminal the widest gives way, and what does not fit goes on below.
+        table.add_column(title, justify="left" if title in left else "right", overflow="fold")
     for row in rows(data):
         table.add_row(*(str(cell) for cell in row))
     console(file_columns=_FILE_COLUMNS).print(table)

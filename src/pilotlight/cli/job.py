@@ -55,7 +55,7 @@ def lines(
     if row["steps"]:
         quantiles = "  ".join(f"{key} {length(ns)}" for key, ns in data["quantiles_ns"].items())
         said.append(f"  {plural(row['steps'], 'step')} of {length(row['step_ns'])}  {quantiles}")
-    of = "GPU" if "gpus" in data["facts"] else "rank"
+    of = "GPU" if row["has_gpus"] else "rank"
     said.append(
         f"  {waste['gpu_hours']:.2f} {of} hours{_money(waste['gpu_hours'], price, currency)}:"
     )

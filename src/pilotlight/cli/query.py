@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from pilotlight.asking import Asking, add_arguments
 from pilotlight.cli.cluster_table import show
@@ -26,7 +27,13 @@ class Query:
         asking = Asking(args)
         sql = sys.stdin.read() if args.sql == "-" else args.sql
         data = asking.post("/v1/query", {"sql": sql, "limit": args.limit})
-        code = show(asking, data, args.json, data["columns"], lambda found: found["rows"])
+        columns, rows = data["columns"], data["rows"]
+        text = [name for name, *cells in zip(columns, *rows, strict=True) if _is_text(cells)]
+        code = show(asking, data, args.json, columns, lambda found: found["rows"], text)
         if data["is_cut"] and not args.json:
             print(f"only the first {args.limit} rows; --limit shows more", file=sys.stderr)
         return code
+
+
+def _is_text(cells: Sequence[object]) -> bool:
+    return not all(isinstance(cell, (int, float)) for cell in cells)
