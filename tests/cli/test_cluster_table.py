@@ -1,4 +1,4 @@
-"""Tables of the verbs that ask a collector: nothing of a row is left out, however narrow they are."""
+"""Tables of the verbs that ask a collector: no part of a row is left out, however narrow."""
 
 from __future__ import annotations
 

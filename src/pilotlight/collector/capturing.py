@@ -109,8 +109,10 @@ async def requests(request: Request) -> Response:
         return failure(error)
     found = collector.desk.pending(token.tenant, agent)
     if not found and wait_s:
-        await collector.doorbell.wait(token.tenant, agent, wait_s)
-        found = collector.desk.pending(token.tenant, agent)
+        has_rung = await collector.doorbell.wait(token.tenant, agent, wait_s)
+        # What is handed to an agent that has hung up would be lost to its next connection.
+        if has_rung and not await request.is_disconnected():
+            found = collector.desk.pending(token.tenant, agent)
     return reply({"ok": True, "requests": found})
 
 

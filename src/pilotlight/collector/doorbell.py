@@ -12,7 +12,8 @@ Key = tuple[str, str]
 class Doorbell:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[Key, asyncio.Event] = {}
+        self._waiting: dict[Key, asyncio.Event] = {}  # the latest of each
+        self._events: set[asyncio.Event] = set()
         self._is_closed = False
 
     def open(self) -> None:
@@ -26,22 +27,28 @@ class Doorbell:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._set, (tenant, agent))
 
-    async def wait(self, tenant: str, agent: str, timeout_s: float) -> None:
+    async def wait(self, tenant: str, agent: str, timeout_s: float) -> bool:
+        """Whether it rang for the one who waits. An agent waits once: where it comes again, the
+        connection before is dead, though nobody may have said so."""
         if self._is_closed:
-            return
-        event = self._waiting.setdefault((tenant, agent), asyncio.Event())
+            return False
+        event = self._waiting[tenant, agent] = asyncio.Event()
+        self._events.add(event)
         try:
             await asyncio.wait_for(event.wait(), timeout_s)
         except asyncio.TimeoutError:
-            pass
+            return False
         finally:
-            if self._waiting.get((tenant, agent)) is event:
+            self._events.discard(event)
+            is_latest = self._waiting.get((tenant, agent)) is event
+            if is_latest:
                 del self._waiting[tenant, agent]
+        return is_latest
 
     def close(self) -> None:
         """Nobody has to wait any longer; called by the loop."""
         self._is_closed = True
-        for event in self._waiting.values():
+        for event in self._events:
             event.set()
 
     @property
