@@ -135,6 +135,26 @@ def test_damage_in_the_spool_costs_only_what_is_damaged(tmp_path: Path) -> None:
     assert sum(isinstance(one, str) for one in found) == 1
 
 
+def test_once_all_that_a_collector_left_is_in_nothing_waits_also_where_it_was_damaged(
+    tmp_path: Path,
+) -> None:
+    """Else so much less may wait from then on, and agents are asked to for no reason."""
+    place = parse_place(str(tmp_path / "store"))
+    place.spool.mkdir(parents=True)
+    segment = Segment(place.spool)
+    segment.append([Entry("default", time.time_ns(), 0, 0, body) for body in bodies(2)])
+    segment.close()
+    with segment.path.open("ab") as stream:
+        stream.write(bytes(1 << 16))
+    with Store(place) as store:
+        writer = Writer(store)
+        assert writer.waiting_bytes > 1 << 16
+        writer.flush(20)
+        writer.close()
+        assert (writer.waiting_batches, writer.waiting_bytes) == (0, 0)
+        assert steps(store) == (40, 40)
+
+
 def test_a_store_that_is_behind_asks_agents_to_wait(store: Store) -> None:
     writer = Writer(store, Limits(waiting_batches=0))
     first, second = bodies(2)

@@ -78,6 +78,7 @@ class Full(StoreError):
 class _Waiting:
     path: Path
     count: int
+    bytes: int
     batches: list[Batch] | None  # None: to be read back from the segment
 
 
@@ -207,10 +208,11 @@ class Writer:
             for batch in found:
                 self._seen.add(batch.key, batch.header.sequence, batch.header.lowest)
             self.taken.replayed_batches += len(found)
-            self._waiting_bytes += path.stat().st_size
-            self._waiting_batches += len(found)
             kept = found if remembered < _REMEMBERED_BYTES else None
-            self._closed.append(_Waiting(path, len(found), kept))
+            waiting = _Waiting(path, len(found), path.stat().st_size, kept)
+            self._waiting_bytes += waiting.bytes
+            self._waiting_batches += waiting.count
+            self._closed.append(waiting)
 
     def _read_back(self, path: Path) -> list[Batch]:
         found = []
@@ -258,7 +260,8 @@ class Writer:
             if segment is not None and (is_last or is_due or segment.bytes >= _SEGMENT_BYTES):
                 segment.close()
                 if batches:
-                    self._hand_over(_Waiting(segment.path, len(batches), batches))
+                    size = sum(batch.size_bytes for batch in batches)
+                    self._hand_over(_Waiting(segment.path, len(batches), size, batches))
                 else:
                     segment.path.unlink(missing_ok=True)
                 segment, batches, is_long = None, [], False
@@ -352,31 +355,26 @@ class Writer:
         batches = waiting.batches
         if batches is None:
             batches = self._read_back(waiting.path)
-        size = sum(batch.size_bytes for batch in batches)
         if batches:
             name = token(waiting.path)
             for table, rows in arrow_tables(batches).items():
                 self._store.insert(table, rows, f"{name}/{table}")
                 self.taken.inserted_rows += rows.num_rows
-        if waiting.batches is None:
-            size = waiting.path.stat().st_size
         waiting.path.unlink(missing_ok=True)
         self.taken.inserted_batches += len(batches)
-        self._settled(waiting, size)
+        self._settled(waiting)
 
     def _move_aside(self, waiting: _Waiting) -> None:
         """The engine does not take this segment, and others wait behind it."""
         self._aside.mkdir(mode=0o700, exist_ok=True)
-        batches = waiting.batches if waiting.batches is not None else []
-        size = sum(b.size_bytes for b in batches) or waiting.path.stat().st_size
         shutil.move(waiting.path, self._aside / waiting.path.name)
         self.taken.aside += 1
         _LOG.error("the engine does not take the segment %s; it is kept aside", waiting.path.name)
-        self._settled(waiting, size)
+        self._settled(waiting)
 
-    def _settled(self, waiting: _Waiting, size: int) -> None:
+    def _settled(self, waiting: _Waiting) -> None:
         with self._guard:
-            self._waiting_bytes = max(0, self._waiting_bytes - size)
-            self._waiting_batches = max(0, self._waiting_batches - waiting.count)
+            self._waiting_bytes -= waiting.bytes
+            self._waiting_batches -= waiting.count
         with self._wake:
             self._closed.remove(waiting)
