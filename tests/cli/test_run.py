@@ -176,4 +176,14 @@ def test_nothing_is_said_of_an_agent_that_sends_where_it_should(
     pilotlight_cli: RunPilotlight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PILOTLIGHT_COLLECTOR", "http://127.0.0.1:9")
-    assert "not sent" not in pilotlight_cli("run", "--", PYTHON, "-c", "pass").stderr
+    assert "already sends" not in pilotlight_cli("run", "--", PYTHON, "-c", "pass").stderr
+
+
+def test_a_collector_that_takes_nothing_is_told_of_when_the_job_is_over(
+    pilotlight_cli: RunPilotlight,
+) -> None:
+    script = "import time, pilotlight\nfor n in range(80): time.sleep(0.1); pilotlight.step()"
+    env = {"PILOTLIGHT_COLLECTOR": "http://127.0.0.1:9", "PILOTLIGHT_BATCH_SECONDS": "1"}
+    ran = pilotlight_cli("run", "--", sys.executable, "-c", script, env=env)
+    assert ran.returncode == 0
+    assert "not sent yet to http://127.0.0.1:9: ConnectionRefusedError" in ran.stderr

@@ -146,6 +146,21 @@ def test_nothing_is_sent_to_a_collector_of_another_protocol_and_nothing_is_lost(
     assert counter.posts == [] and len(outbox) == 2
 
 
+def test_the_log_says_why_a_collector_takes_nothing_and_when_it_does_again(
+    counters: list[Counter], tmp_path: Path
+) -> None:
+    counter = opened(counters, [list(PROTOCOL)], [(401, ""), (401, "")])
+    url = f"http://127.0.0.1:{counter.server_address[1]}"
+    outbox = Outbox(tmp_path / "outbox", 1 << 20)
+    outbox.put(1, 1, 1, b"batch")
+    said: list[str] = []
+    sender = Sender(Target(url, tmp_path), outbox, log=said.append)
+    sender.start()
+    wait_for(sender, lambda one: one.sent)
+    assert said == [f"{url} takes nothing: 401 not now", f"{url} takes batches"]
+    sender.stop(5)
+
+
 def test_a_token_does_not_travel_in_the_clear(tmp_path: Path) -> None:
     token = tmp_path / "token"
     for url in ("http://collector:7777", "http://10.0.0.1:7777", "http://[2001:db8::1]:7777"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -43,7 +45,7 @@ class Shipping:
         self._target = target
         self._node = node
         self.outbox = Outbox(target.folder, target.spool_bytes)
-        self.sender = Sender(target, self.outbox)
+        self.sender = Sender(target, self.outbox, log=_log)
         self.agent = self.outbox.agent_id()
         self.requests = Requests(target, self.agent, self.sender.clock)
         self._epoch = time.time_ns()
@@ -139,6 +141,7 @@ class Shipping:
         return {
             "url": self._target.url,
             "state": self.sender.state,
+            "why": self.sender.why,
             "agent": self.agent,
             "sent": self.sender.sent,
             "sent_bytes": self.sender.sent_bytes,
@@ -286,6 +289,12 @@ class Shipping:
     def _note(self, problem: str) -> None:
         if len(self.problems) < 32 or problem in self.problems:
             self.problems[problem] = self.problems.get(problem, 0) + 1
+
+
+def _log(text: str) -> None:
+    """Standard error is the agent's log; it may be closed."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def budget(governor: Governor) -> dict[str, object]:

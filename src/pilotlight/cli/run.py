@@ -205,12 +205,21 @@ def _check_collector(client: Client, wanted: str, voice: _Voice) -> None:
         )
 
 
+def _check_sent(client: Client, voice: _Voice) -> None:
+    collector = client.ask("status")["agent"]["collector"]
+    if collector and (why := collector.get("why")):
+        voice.say(
+            f"not sent yet to {collector['url']}: {why}; what waits is sent by the next agent here"
+        )
+
+
 def _close_recording(
     client: Client, job: str, ended: Ended, output: Path | None, voice: _Voice
 ) -> None:
     """Nothing here may change how the command ends for whoever called us."""
     try:
         try:
+            _check_sent(client, voice)
             summary = _finish(client, job, ended)
         except AgentError:
             # The agent was replaced meanwhile; the new one has taken the recording over.

@@ -56,7 +56,7 @@ class Serve:
         config = msgspec.structs.replace(
             config, listen=msgspec.structs.replace(config.listen, **changed)
         )
-        check_config(config, "serve")
+        check_config(config, "the command line")
         folder = args.folder or (Path(config.folder) if config.folder else None)
         place = parse_place(args.store or config.store or None, folder)
 

@@ -20,18 +20,23 @@ _LONGEST_WAIT_S = 60.0
 _HELLO_S = 300.0
 # What the collector will say again of the same bytes.
 _POISONED = (400, 413, 422)
-_NO_ENTRY = (401, 403)
 
 
 class Sender:
-    """`wake` after something was put into the outbox. Never raises, never hurries."""
+    """`wake` after something was put into the outbox. Never raises, never hurries. `log` is told
+    when the collector begins to take batches, and why when it does not."""
 
     def __init__(
-        self, target: Target, outbox: Outbox, now: Callable[[], float] = time.monotonic
+        self,
+        target: Target,
+        outbox: Outbox,
+        now: Callable[[], float] = time.monotonic,
+        log: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._target = target
         self._outbox = outbox
         self._now = now
+        self._log = log
         self._line = Line(target, _TIMEOUT_S)
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -42,6 +47,7 @@ class Sender:
         self.sent_bytes = 0
         self.problems: Counter[str] = Counter()
         self.state = "not connected"
+        self.why = ""  # the last batch was not taken
         self._thread = threading.Thread(target=self._run, name="ship", daemon=True)
 
     def start(self) -> None:
@@ -84,8 +90,10 @@ class Sender:
                 if self._hello_is_due():
                     self._hello()
                 answer = self._post(body)
-            except (OSError, http.client.HTTPException, ValueError) as error:
+            except (OSError, http.client.HTTPException) as error:
                 return self._failed(f"{type(error).__name__}: {error}")
+            except ValueError as error:
+                return self._failed(str(error))
             wait_s = self._settle(waiting, len(body), answer)
             if wait_s is not None:
                 return wait_s
@@ -97,15 +105,13 @@ class Sender:
             self.sent += 1
             self.sent_bytes += size
             self._failures = 0
-            self.state = "connected"
+            self._become("connected", "")
             return None
         reason = f"{answer.status} {str(answer.content.get('error', ''))[:200]}"
         if answer.status in _POISONED and answer.content.get("error"):
             self._outbox.put_aside(waiting)
             self.problems[f"refused: {reason}"] += 1
             return None
-        if answer.status in _NO_ENTRY:
-            self.state = f"not let in: {reason}"
         return self._failed(reason, answer.retry_after_s)
 
     def _hello_is_due(self) -> bool:
@@ -144,11 +150,15 @@ class Sender:
         if type(received) is int and type(answered) is int:
             self.clock.observe(sent_ns, received, answered, back_ns)
 
+    def _become(self, state: str, why: str) -> None:
+        if (state, why) != (self.state, self.why):
+            self.state, self.why = state, why
+            self._log(f"{self._target.url} {f'takes nothing: {why}' if why else 'takes batches'}")
+
     def _failed(self, reason: str, retry_after_s: float | None = None) -> float:
         self._failures += 1
         self._said_hello_s = None
-        if not self.state.startswith("not let in"):
-            self.state = "away"
+        self._become("away", reason[:200])
         self.problems[reason[:200]] += 1
         while len(self.problems) > 32:
             self.problems.pop(next(iter(self.problems)))
