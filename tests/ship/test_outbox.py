@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pilotlight.ship.outbox import Outbox
+from pilotlight.ship.target import outbox_folder
 
 
 def test_batches_leave_in_the_order_in_which_they_came(tmp_path: Path) -> None:
@@ -47,3 +50,12 @@ def test_a_refused_batch_is_kept_aside_and_counted(tmp_path: Path) -> None:
     outbox.put_aside(waiting)
     assert outbox.oldest() is None and outbox.lost.rows == 10
     assert len(list((tmp_path / "aside").iterdir())) == 1
+
+
+def test_machines_that_share_a_home_have_an_outbox_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Path("/run/user/1000/pilotlight")
+    monkeypatch.setenv("PILOTLIGHT_NODE", "node1")
+    first = outbox_folder(runtime)
+    assert outbox_folder(runtime) == first
+    monkeypatch.setenv("PILOTLIGHT_NODE", "node2")
+    assert outbox_folder(runtime) != first

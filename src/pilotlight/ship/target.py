@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pilotlight.errors import UsageError
+from pilotlight.place import node_name
 from pilotlight.recording.places import recordings_root
 
 SPOOL_BYTES = 256 << 20
@@ -84,8 +85,9 @@ def _is_here(host: str) -> bool:
 
 
 def outbox_folder(runtime_folder: Path) -> Path:
-    """One for each agent of this user: two never send from the same one."""
-    name = blake2b(str(runtime_folder).encode(), digest_size=4).hexdigest()
+    """One for each agent of this user: two never send from the same one, nor do those of two
+    machines that share a home."""
+    name = blake2b(f"{node_name()}\0{runtime_folder}".encode(), digest_size=4).hexdigest()
     return recordings_root().parent / "outbox" / name
 
 
