@@ -21,6 +21,7 @@ from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
 from pilotlight.collector.config import Alerts, Captures, Config, Watch
 from pilotlight.collector.watch.recent import RecentJob
+from pilotlight.errors import StoreError
 from pilotlight.simulate.fleet import WINDOW_NS, FleetFault, FleetJob, SimulatedAgent, agents_of
 from pilotlight.store.place import parse_place
 
@@ -150,6 +151,28 @@ def test_a_finding_closes_when_the_job_ends(started: tuple[Collector, TestClient
         client.post("/v1/batches", content=agent.batch(now_ns, now_ns, state="finished"))
     (found,) = until(lambda: findings(client, "closed"))
     assert found["closed_ns"] >= found["opened_ns"] and findings(client) == []
+
+
+def test_a_finding_that_closes_while_the_store_is_away_is_closed_when_it_is_back(
+    started: tuple[Collector, TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector, client = started
+    agents = play(client, "throttle")
+    until(lambda: findings(client))
+
+    def is_away(*_: object) -> None:
+        raise StoreError("no ClickHouse server")
+
+    with monkeypatch.context() as away:
+        away.setattr(collector.store, "insert_rows", is_away)
+        now_ns = time.time_ns()
+        for agent in agents:
+            client.post("/v1/batches", content=agent.batch(now_ns, now_ns, state="finished"))
+        until(lambda: collector.watcher.counts["closed"])
+        until(lambda: collector.watcher.counts["findings not written"])
+        assert findings(client)
+    until(lambda: not findings(client))
+    assert findings(client, "closed")
 
 
 def test_a_finding_brings_detail_of_its_rank_and_of_healthy_ones(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import random
 import threading
@@ -36,6 +37,8 @@ _HISTORY_NS = 120_000_000_000
 _EXPIRE_S = 600.0
 _QUEUED = 20_000
 _SELDOM_S = 300.0
+_MOST_UNWRITTEN = 10_000
+_LOG = logging.getLogger("pilotlight.collector")
 _TRIGGERS = ("hang", "slow_link", "regression", "irregular", "changed", "xid", "lost")
 
 
@@ -55,6 +58,7 @@ class Watcher:
         self._incoming: queue.Queue[Batch | None] = queue.Queue(_QUEUED)
         self._register = Register()
         self._written: dict[str, tuple[int, str]] = {}
+        self._unwritten: dict[str, Opened] = {}  # what the store did not take, by finding
         self._asked: set[str] = set()
         self._sharing: dict[str, set[str]] = {}  # by capture the findings that it is of too
         self._history_ns: dict[tuple[str, str], int] = {}
@@ -137,7 +141,7 @@ class Watcher:
                 try:
                     self._look(time.time_ns())
                 except Exception as error:
-                    self.counts[f"fault: {error!r:.100}"] += 1
+                    self._count_fault(error)
                 spent_s = time.thread_time() - began_s
                 rested_s = time.monotonic() + min(_LONGEST_REST_S, _REST_RATIO * spent_s)
 
@@ -155,10 +159,16 @@ class Watcher:
             try:
                 take_in(self._jobs, batch)
             except Exception as error:
-                self.counts[f"fault: {error!r:.100}"] += 1
+                self._count_fault(error)
+
+    def _count_fault(self, error: Exception) -> None:
+        self.counts[f"fault: {error!r:.100}"] += 1
+        _LOG.error("watching over jobs: %r", error, exc_info=error)
 
     def _look(self, now_ns: int) -> None:
         self.looked_ns = now_ns
+        if self._unwritten:
+            self._write(())
         self._desk.tick(now_ns)
         if time.monotonic() >= self._expire_due_s:
             self._expire_due_s = time.monotonic() + _EXPIRE_S
@@ -167,7 +177,7 @@ class Watcher:
             try:
                 self._look_at(key, job, now_ns)
             except Exception as error:  # of one job, which must not hide all others
-                self.counts[f"fault: {error!r:.100}"] += 1
+                self._count_fault(error)
         self._close_orphans(now_ns)
         with self._guard:
             heard = self._agents.items()
@@ -255,14 +265,23 @@ class Watcher:
         self._write(due)
 
     def _write(self, findings: Sequence[Opened]) -> None:
+        """What the store does not take now, it gets at a later look."""
         for one in findings:
+            self._unwritten[one.id] = one
             self._written[one.id] = one.updated_ns, one.finding.title
             if not one.is_open:
                 self._written.pop(one.id, None)
+        due = dict(self._unwritten)
         try:
-            self._store.insert_rows("findings", [one.row() for one in findings])
+            self._store.insert_rows("findings", [one.row() for one in due.values()])
         except StoreError:
             self.counts["findings not written"] += len(findings)
+            for id in list(due)[:-_MOST_UNWRITTEN]:
+                self._unwritten.pop(id, None)
+            return
+        for id, one in due.items():
+            if self._unwritten.get(id) is one:
+                del self._unwritten[id]
 
     def _trigger(self, job: RecentJob, one: Opened) -> None:
         """Once for each finding; one that has to wait for others is asked for as long as it is
