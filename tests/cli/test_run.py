@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import RunPilotlight
 
+from pilotlight.agent.spawn import ensure_agent
 from pilotlight.runtime import runtime
 
 PYTHON = sys.executable
@@ -64,6 +65,16 @@ def test_a_job_runs_also_where_no_agent_can_be_started(
     done = pilotlight_cli("run", "--", PYTHON, "-c", "print('runs')")
     assert (done.returncode, done.stdout) == (0, "runs\n")
     assert "not recorded: no agent could be started" in done.stderr
+
+
+def test_a_recording_lies_where_report_looks_whatever_home_the_agent_was_started_with(
+    pilotlight_cli: RunPilotlight, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ensure_agent().close()
+    monkeypatch.setenv("PILOTLIGHT_DATA_DIR", str(tmp_path / "scratch"))
+    done = pilotlight_cli("run", "--", PYTHON, "-c", "import time; time.sleep(0.3)")
+    assert str(tmp_path / "scratch" / "recordings") in done.stderr
+    assert pilotlight_cli("report").returncode == 0
 
 
 def test_arguments_of_any_bytes_are_recorded_and_shown(

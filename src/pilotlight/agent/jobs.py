@@ -65,8 +65,18 @@ class Jobs:
     def disk_bytes(self) -> int:
         return sum(recorder.disk_bytes for recorder in self._recorders())
 
-    def record(self, name: str, folder: Path | None, command: Sequence[str], now_ns: int) -> Job:
-        """The open job of that name, or a new one. AgentError: no folder can be made for it."""
+    def record(
+        self,
+        name: str,
+        folder: Path | None,
+        command: Sequence[str],
+        now_ns: int,
+        recordings: Path | None = None,
+    ) -> Job:
+        """The open job of that name, or a new one: in `folder`, else in a new one in `recordings`.
+
+        AgentError: no folder can be made for it.
+        """
         known = self.open.get(name)
         if known is not None:
             if folder is not None and folder != known.folder:
@@ -74,7 +84,7 @@ class Jobs:
             return known
         if len(self.open) >= self._settings.most_jobs:
             raise AgentError(f"{len(self.open)} jobs are being recorded, which is all it can")
-        place = _new_folder(name, folder)
+        place = _new_folder(name, folder, recordings)
         if self._settings.memory_folder is not None:
             keep_in_memory(place, self._settings.memory_folder)
         manifest = Manifest(
@@ -196,14 +206,14 @@ def _written_down(path: Path) -> list[tuple[str, Path]]:
         return []
 
 
-def _new_folder(name: str, folder: Path | None) -> Path:
+def _new_folder(name: str, folder: Path | None, recordings: Path | None) -> Path:
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise AgentError(f"{folder}: not empty; name a new folder")
             return folder
-        root = recordings_root()
+        root = recordings or recordings_root()
         root.mkdir(parents=True, exist_ok=True)
         plain = re.sub(r"[^\w.+-]", "_", name).strip(".") or "job"
         for number in range(1, 10_000):

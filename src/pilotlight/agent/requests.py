@@ -61,16 +61,19 @@ def _record(service: Service, session: Session, request: Request) -> Answer:
     name = take(request, "job", str)
     if not 0 < len(name) <= 200 or not name.isprintable():
         raise AgentError("a job has a name of 1 to 200 printable characters")
-    folder = take_optional(request, "folder", str)
-    if folder is not None and not Path(folder).is_absolute():
-        raise AgentError(f"{folder}: name the folder from the root")
+    folder = _absolute(take_optional(request, "folder", str))
+    recordings = _absolute(take_optional(request, "recordings", str))
     command = take_texts(request, "command")
-    now_ns = service.now_ns()
-    place = None if folder is None else Path(folder)
-    job = service.jobs.record(name, place, command, now_ns)
+    job = service.jobs.record(name, folder, command, service.now_ns(), recordings)
     if job.runner is None:
         job.runner = open_process(session.pid, 0)
     return {"job": name, "folder": str(job.folder)}
+
+
+def _absolute(folder: str | None) -> Path | None:
+    if folder is not None and not Path(folder).is_absolute():
+        raise AgentError(f"{folder}: name the folder from the root")
+    return None if folder is None else Path(folder)
 
 
 def _finish(service: Service, session: Session, request: Request) -> None:

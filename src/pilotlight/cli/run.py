@@ -181,11 +181,15 @@ def _open_recording(
     """A job must run even where it cannot be recorded."""
     from pilotlight.agent.spawn import ensure_agent
     from pilotlight.probe.scrub import without_secrets
+    from pilotlight.recording.places import recordings_root
 
     try:
         client = ensure_agent()
         folder = str(output.absolute()) if output is not None else None
-        client.ask("record", job=job, folder=folder, command=without_secrets(command))
+        # Where `pilotlight report` will look; the agent was perhaps started with another home.
+        recordings = str(recordings_root()) if output is None else None
+        words = without_secrets(command)
+        client.ask("record", job=job, folder=folder, recordings=recordings, command=words)
         if wanted := os.environ.get("PILOTLIGHT_COLLECTOR"):
             _check_collector(client, wanted, voice)
         return client
