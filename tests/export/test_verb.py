@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,21 @@ def test_a_file_that_cannot_be_written_is_one_line(
     assert main(["export", folder, "--format", "folded", "-o", str(tmp_path / "no" / "x")]) == 1
     error = capsys.readouterr().err
     assert "No such file or directory" in error and error.count("\n") == 1
+
+
+def test_what_is_no_file_is_written_into_and_stays_what_it_is(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    folder = str(write_job(tmp_path / "job"))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    assert main(["export", folder, "--format", "folded", "-o", str(pipe)]) == 0
+    through_pipe = read.communicate(timeout=60)[0]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    capsysbinary.readouterr()
+    assert main(["export", folder, "--format", "folded", "-o", "-"]) == 0
+    assert capsysbinary.readouterr().out == through_pipe != b""
 
 
 def test_a_damaged_recording_is_exported_with_a_warning(

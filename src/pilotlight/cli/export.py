@@ -6,6 +6,7 @@ import argparse
 import gzip
 import importlib
 import json
+import sys
 from pathlib import Path
 
 from pilotlight.cli import terminal
@@ -43,7 +44,12 @@ class Export:
             help="; ".join(f"{name}: for {reader}" for name, reader in FORMATS.items()),
         )
         parser.add_argument(
-            "-o", "--output", required=True, type=Path, metavar="FILE", help="where to write it"
+            "-o",
+            "--output",
+            required=True,
+            type=Path,
+            metavar="FILE",
+            help="where to write it; -: standard output",
         )
         parser.add_argument("--json", action="store_true", help="say what was written as JSON")
 
@@ -60,6 +66,8 @@ class Export:
             _write(recording, args.format, args.output)
         for warning in recording.warnings:
             console.print(f"warning: {warning}")
+        if str(args.output) == "-":
+            return 0
         size_bytes = args.output.stat().st_size
         if args.json:
             wrote = {"file": str(args.output), "format": args.format, "bytes": size_bytes}
@@ -70,9 +78,14 @@ class Export:
 
 
 def _write(recording: object, name: str, file: Path) -> None:
-    """Beside and renamed: nobody opens half a file."""
+    """Beside and renamed, so that nobody opens half a file; what is no file is written into."""
     write = getattr(importlib.import_module(f"pilotlight.export.{name}"), f"write_{name}")
-    beside = file.with_name(f"{file.name}.part")
+    if str(file) == "-":
+        write(recording, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    is_device = file.exists() and not file.is_file()
+    beside = file if is_device else file.with_name(f"{file.name}.part")
     try:
         with beside.open("wb") as out:
             if name == "chrome" and file.suffix == ".gz":
@@ -80,7 +93,9 @@ def _write(recording: object, name: str, file: Path) -> None:
                     write(recording, packed)
             else:
                 write(recording, out)
-        beside.replace(file)
+        if not is_device:
+            beside.replace(file)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        if not is_device:
+            beside.unlink(missing_ok=True)
         raise PilotlightError(f"{file}: {error.strerror}") from None
