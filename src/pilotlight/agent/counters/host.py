@@ -38,10 +38,9 @@ class Host:
         self._left_out = 0
 
     def read(self) -> Reading:
-        self._time_ns = time.monotonic_ns()
         if self._reads % _LOOK_AGAIN == 0:
             self._look()
-            self._rates.forget_older_than(self._time_ns - 60 * 1_000_000_000)
+            self._rates.forget_older_than(time.monotonic_ns() - 60 * 1_000_000_000)
         self._reads += 1
         values: list[tuple[Counter, float]] = []
         missing = {}
@@ -55,6 +54,9 @@ class Host:
             ("disks", self._disk),
             ("network", self._network),
         ):
+            # Anew for each: an agent that waits for a CPU on a full machine would otherwise divide
+            # what was counted meanwhile by the time before it.
+            self._time_ns = time.monotonic_ns()
             try:
                 values += ask()
             except (OSError, ValueError, IndexError) as error:
