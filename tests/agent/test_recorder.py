@@ -23,6 +23,7 @@ from pilotlight.agent.tables import Tables, packed, rows
 from pilotlight.recording.manifest import AgentFacts, ClockPair, Manifest, read_manifest
 from pilotlight.recording.recording import Recording
 from pilotlight.recording.schema import GapReason
+from pilotlight.report.report import report_of
 from pilotlight.runtime import Runtime
 
 SECOND = 1_000_000_000
@@ -95,6 +96,34 @@ def test_the_budget_drops_the_oldest_chunks_first_and_says_so(place: Runtime) ->
     assert recording.warnings == []
     producer.close()
     agent.stop()
+
+
+def test_losses_are_told_as_long_as_the_sums_that_lack_them(place: Runtime) -> None:
+    agent = RunningAgent(place)
+    agent.start("--budget", "1MB")
+    producer = joined(agent)
+    for lost in (3, 5):
+        producer.put64(576, lost)
+        producer.counter(lost)
+        flush(agent)
+    # Those of the first chunk are gone with it, these are in the last.
+    until(lambda: _fills_chunks(agent, producer), 60)
+    producer.put64(576, 12)
+    producer.counter(12)
+    flush(agent)
+    recording = agent.recording()
+    assert recording.detail("gaps")["count"].sum() == 7
+    assert recording.gaps["count"].sum() == 12
+    assert recording.gaps["reason"].tolist() == [GapReason.NO_RING] * recording.gaps.rows
+    assert report_of(recording).losses.records_dropped == 12
+    producer.close()
+    agent.stop()
+
+
+def _fills_chunks(agent: RunningAgent, producer: Producer) -> bool:
+    for _ in range(1000):
+        producer.counter(float(int.from_bytes(os.urandom(6), "little")))
+    return bool(agent.status()["jobs"][0]["chunks_dropped"] > 3)
 
 
 def test_a_folder_taken_away_comes_back_and_what_was_in_it_is_counted(

@@ -140,6 +140,9 @@ class Process:
         """What goes into the next commit."""
         detail = self.reader.take()
         windows = self.reader.take_windows(_ALL_WINDOWS_NS)
+        if "gaps" in detail:
+            # What the sums lack has to be known for as long as they are.
+            windows["gaps"] = detail["gaps"]
         self._has_rows = False
         if "marks" in detail and MarkKind.EXIT in detail["marks"][1]["kind"]:
             self.said_exit = True

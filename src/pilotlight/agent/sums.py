@@ -1,4 +1,4 @@
-"""Adds up the rows of windows and histograms that came in several pieces."""
+"""Adds up the rows of windows, histograms and gaps that came in several pieces."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pilotlight.agent.tables import Columns, Tables, numbers, packed
 from pilotlight.recording.schema import TABLES
 
-_SUMS = ("windows", "histograms")
+_SUMS = ("windows", "histograms", "gaps")
 
 
 def merge_sums(parts: Sequence[Tables]) -> list[Tables]:
-    """One row a key in windows and histograms; other tables stay as they are."""
+    """One row a key in these tables; other tables stay as they are."""
     others = [
         rest
         for part in parts
@@ -20,10 +20,13 @@ def merge_sums(parts: Sequence[Tables]) -> list[Tables]:
     merged: Tables = {}
     windows = [part["windows"][1] for part in parts if "windows" in part]
     histograms = [part["histograms"][1] for part in parts if "histograms" in part]
+    gaps = [part["gaps"][1] for part in parts if "gaps" in part]
     if windows:
         merged["windows"] = _windows(windows)
     if histograms:
         merged["histograms"] = _histograms(histograms)
+    if gaps:
+        merged["gaps"] = _gaps(gaps)
     return [*others, merged] if merged else others
 
 
@@ -56,6 +59,16 @@ def _histograms(pieces: Sequence[Columns]) -> tuple[int, Columns]:
             key = tuple(key_values)
             counts[key] = counts.get(key, 0) + count
     return packed("histograms", [(*key, count) for key, count in counts.items()])
+
+
+def _gaps(pieces: Sequence[Columns]) -> tuple[int, Columns]:
+    sums: dict[tuple[int, ...], tuple[int, int, int]] = {}
+    for piece in pieces:
+        for *key_values, first_ns, last_ns, count in _rows("gaps", piece):
+            key = tuple(key_values)
+            before = sums.get(key, (first_ns, last_ns, 0))
+            sums[key] = (min(before[0], first_ns), max(before[1], last_ns), before[2] + count)
+    return packed("gaps", [(*key, *row) for key, row in sums.items()])
 
 
 def _rows(table: str, columns: Columns) -> Iterable[tuple[int, ...]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pilotlight.errors import FormatError
 from pilotlight.recording.chunk import ChunkReader
-from pilotlight.recording.columns import Columns, join_batches
+from pilotlight.recording.columns import Columns, group, join_batches
 from pilotlight.recording.decoder import Batch
 from pilotlight.recording.definitions import CallTree, Names
 from pilotlight.recording.liveness import observed_state
@@ -58,6 +58,21 @@ class Recording:
         """A table of sums over the whole job."""
         folder = self.path / "windows"
         return self._table("windows", [folder] if folder.is_dir() else [], table)
+
+    @cached_property
+    def gaps(self) -> Columns:
+        """In the windows for good, added up over 10 s, and in the detail until those are written:
+        each once. Of a part of a recording those of its own time, which the detail tells."""
+        kept, newest = self.windows("gaps"), self.detail("gaps")
+        if self.manifest.range_ns is not None:
+            return newest
+        both = _stacked(kept, newest)
+        keys, position = group(both["process"], both["ring"], both["reason"])
+        known_ns = np.full(keys[0].size, -1, np.int64)
+        np.maximum.at(known_ns, position[: kept.rows], kept["last_ns"])
+        is_new = both["last_ns"] > known_ns[position]
+        is_new[: kept.rows] = True
+        return both.where(is_new)
 
     def load(self) -> None:
         """Reads everything now: `processes` and `warnings` are complete afterwards."""

@@ -134,7 +134,7 @@ def gpu_work_of(recording: Recording) -> GpuWork:
     windows = {one.process: one for one in gpu_windows(recording)}
     missing = _missing(recording)
     # Where launches were lost, they do not tell the share of the windows.
-    with_gaps = set(recording.detail("gaps")["process"].tolist())
+    with_gaps = set(recording.gaps["process"].tolist())
     ended = {one.start.process for one in recording.processes if one.end is not None}
     no_launches = launches.where(np.zeros(launches.rows, bool))
     weight = Weights(np.ones(activities.rows), np.zeros(activities.rows, bool))

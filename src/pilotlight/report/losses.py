@@ -80,7 +80,7 @@ def _without_stacks(recording: Recording) -> list[str]:
 
 
 def _gaps(recording: Recording, coverage: Coverage, steps: dict[int, StepRows]) -> tuple[Gap, ...]:
-    table = recording.detail("gaps")
+    table = recording.gaps
     found, position = group(table["process"], table["reason"])
     result = []
     for index, (process, reason) in enumerate(

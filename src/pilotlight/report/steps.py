@@ -74,7 +74,7 @@ def step_rows(recording: Recording) -> list[StepRows]:
     chosen = np.zeros(position.max(initial=-1) + 1, np.int64)
     chosen[position] = np.arange(position.size)
     rows = {name: column[chosen] for name, column in columns.items()}
-    whole = ~_runs_over_lost_ones(rows, recording.detail("gaps"))
+    whole = ~_runs_over_lost_ones(rows, recording.gaps)
     rows = {name: column[whole] for name, column in rows.items()}
     result = []
     for process in np.unique(rows["process"]).tolist():
