@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from pilotlight.cli.top import Top, doing, select_job, view
+from pilotlight.cli.top_screen import fitted
 from pilotlight.errors import NotFound
 
 RUN = [sys.executable, "-m", "pilotlight", "run"]
@@ -105,6 +106,7 @@ def test_on_a_terminal_it_stays_until_q(job: subprocess.Popen[str]) -> None:
     # Twice: what is drawn first takes another way than what is drawn anew.
     while seen.count(b"demo") < 2:
         seen += os.read(ours, 4096)
+    os.write(ours, b"\x1b[B\x1b[5~")
     assert live.poll() is None
     assert b"\x1b[" in seen and rb"\x1b" not in seen
     os.write(ours, b"q")
@@ -148,7 +150,7 @@ def status(**changes: object) -> dict[str, Any]:
 
 def text(one: dict[str, Any]) -> str:
     out = StringIO()
-    Console(file=out, width=160).print(view(one))
+    Console(file=out, width=160).print(view(one, 160))
     return out.getvalue()
 
 
@@ -173,10 +175,32 @@ def test_numbers_are_whole_on_a_narrow_terminal_and_columns_without_any_are_left
     states = {"unknown": 0.0, "running": 0.5, "waiting": 0.5, "gil_wait": 0.0, "disk": 0.0}
     one = process(rank=None, pid=1234567, steps=987654321, states=states)
     out = StringIO()
-    Console(file=out, width=80).print(view(status(processes=[one])))
+    Console(file=out, width=80).print(view(status(processes=[one]), 80))
     assert "1234567  987654321     2.00   500.0 ms  50%      7" in out.getvalue()
     (titles,) = [line for line in out.getvalue().splitlines() if "steps/s" in line]
     assert " ".join(titles.split()) == "pid steps steps/s last step run drops time in now"
+
+
+def test_more_processes_than_lines_are_told_and_can_be_reached() -> None:
+    many = status(processes=[process(rank=number, pid=1000 + number) for number in range(40)])
+    out = Console(file=StringIO(), width=100, height=24)
+    seen: list[str] = []
+    first = 0
+    while len(seen) < 40:
+        rows, page = fitted(out, many, view, 40, first)
+        with out.capture() as capture:
+            out.print(page)
+        lines = capture.get().splitlines()
+        assert len(lines) == 24 and f"{rows.start + 1} to {rows.stop} of 40 processes" in lines[-1]
+        seen += [line for line in lines if " 10" in line[:12]][len(seen) - rows.start :]
+        first = rows.stop
+    assert [int(line.split()[1]) for line in seen] == list(range(1000, 1040))
+
+
+def test_what_a_process_does_has_the_room_of_the_bar_on_a_narrow_terminal() -> None:
+    out = StringIO()
+    Console(file=out, width=70).print(view(status(), 70))
+    assert "work 75%" in out.getvalue() and "time in" not in out.getvalue()
 
 
 def test_nothing_recorded_says_how_to_start() -> None:

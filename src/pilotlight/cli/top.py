@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import select
 import sys
-import termios
 import time
-import tty
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pilotlight.cli.terminal import console
 from pilotlight.cli.top_devices import coverage_lines, devices_view
+from pilotlight.cli.top_screen import REFRESH_S, watch
 from pilotlight.client import Client
 from pilotlight.errors import NotFound
 from pilotlight.printable import one_line
@@ -23,8 +19,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-_REFRESH_S = 1.0
 _BAR_CELLS = 12
+# On less, what a process does right now needs the room; the numbers say the same.
+_COLUMNS_FOR_BAR = 80
+_ALL = slice(None)
 _FILE_COLUMNS = 160
 _STATES = (
     ("running", "█", "green", "running"),
@@ -53,14 +51,19 @@ class Top:
             if args.json or args.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
                 # The first look makes the agent keep names; the second has rates and functions.
                 select_job(client.ask("status", look=True), args.job)
-                time.sleep(_REFRESH_S + 0.2)
+                time.sleep(REFRESH_S + 0.2)
                 status = select_job(client.ask("status", look=True), args.job)
                 if args.json:
                     print(json.dumps(status))
                 else:
                     _print(status)
                 return 0
-            _watch(client, args.job)
+            watch(
+                console(),
+                lambda: select_job(client.ask("status", look=True), args.job),
+                view,
+                lambda status: len(status["processes"]),
+            )
         return 0
 
 
@@ -79,56 +82,28 @@ def select_job(status: dict[str, Any], job: str | None) -> dict[str, Any]:
 
 
 def _print(status: dict[str, Any]) -> None:
-    console(file_columns=_FILE_COLUMNS).print(view(status))
+    out = console(file_columns=_FILE_COLUMNS)
+    out.print(view(status, out.width))
 
 
-def _watch(client: Client, job: str | None) -> None:
-    from rich.console import Group
-    from rich.live import Live
-    from rich.text import Text
-
-    def screen() -> RenderableType:
-        status = select_job(client.ask("status", look=True), job)
-        return Group(view(status), Text("\nq ends this view, not the job", style="dim"))
-
-    with (
-        _single_keys(),
-        Live(screen(), screen=True, auto_refresh=False, console=console()) as live,
-    ):
-        while not _quit_pressed(_REFRESH_S):
-            live.update(screen(), refresh=True)
-
-
-@contextmanager
-def _single_keys() -> Iterator[None]:
-    before = termios.tcgetattr(sys.stdin)
-    tty.setcbreak(sys.stdin)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def _quit_pressed(wait_s: float) -> bool:
-    readable, _, _ = select.select([sys.stdin], [], [], wait_s)
-    return bool(readable) and sys.stdin.read(1) in ("q", "Q", "")
-
-
-def view(status: dict[str, Any]) -> RenderableType:
-    """The whole screen of one status."""
+def view(status: dict[str, Any], width: int, shown: slice = _ALL) -> RenderableType:
+    """The whole screen of one status; `shown` are the processes for which there is room."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     several = len(status["jobs"]) > 1
     rows = [_cells(process, several) for process in sorted(status["processes"], key=_order)]
-    shown = [
+    places = [
         place
         for place, title in enumerate(_TITLES)
         if title not in _OPTIONAL or any(str(row[place]) for row in rows)
     ]
+    has_bar = width >= _COLUMNS_FOR_BAR
+    if not has_bar:
+        places.remove(_TITLES.index("time in"))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place in shown:
+    for place in places:
         title = _TITLES[place]
         # Numbers keep their width on a narrow terminal; text, which might wrap, gives way.
         if title in _TEXTS:
@@ -138,8 +113,8 @@ def view(status: dict[str, Any]) -> RenderableType:
             table.add_column(
                 title, justify="right", no_wrap=True, min_width=max(widest, len(title))
             )
-    for row in rows:
-        table.add_row(*(row[place] for place in shown))
+    for row in rows[shown]:
+        table.add_row(*(row[place] for place in places))
     lines = [agent_line(status["agent"]), *map(job_line, status["jobs"])]
     lines += coverage_lines(status)
     lines += [f"{session}" for session in client_lines(status["clients"])]
@@ -148,7 +123,7 @@ def view(status: dict[str, Any]) -> RenderableType:
     if not status["processes"]:
         lines.append("no process is being recorded; start one: pilotlight run -- python train.py")
     parts: list[RenderableType] = [Text("\n".join(lines)), Text(""), table]
-    if rows:
+    if rows and has_bar:
         legend = Text("time in:", style="dim")
         for _, sign, style, meaning in _STATES:
             legend.append("  ").append(sign, style).append(f" {meaning}")
