@@ -17,7 +17,8 @@ namespace pilotlight {
 namespace {
 
 constexpr int64_t kFirstBackOffNs = 100000000;
-constexpr int64_t kMaxBackOffNs = 5000000000;
+// A job that ends before it has found the next agent takes what it published along.
+constexpr int64_t kMaxBackOffNs = 1000000000;
 constexpr int64_t kRefusedNs = 60000000000;
 
 bool same_file(int fd, const struct stat& expected) noexcept {

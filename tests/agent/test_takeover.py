@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from producer import Producer
@@ -15,6 +16,7 @@ from running import RunningAgent, until
 
 from pilotlight import _drain
 from pilotlight.recording.recording import Recording
+from pilotlight.report.report import report_of
 
 BURST = 8
 KILLS = 6
@@ -146,6 +148,68 @@ def test_a_process_that_died_without_an_agent_is_gone_and_the_job_ends(
     until(lambda: agent.is_finished("job"), 60)
     (process,) = agent.recording().processes
     assert process.end is not None and process.end.how == "gone"
+
+
+def test_a_process_that_died_without_an_agent_is_told_also_when_its_job_is_closed_at_once(
+    agent: RunningAgent,
+) -> None:
+    child = os.fork()
+    if child == 0:
+        producer = Producer()
+        producer.connect(agent.place.probe_socket)
+        producer.answer()
+        time.sleep(60)
+        os._exit(0)
+    until(lambda: agent.status()["processes"])
+    agent.kill()
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    agent.start()
+    with agent.client() as client:
+        client.ask("finish", job="job", exit_code=0, timeout_s=20)
+    recording = agent.recording()
+    (process,) = recording.processes
+    assert recording.state == "finished"
+    assert process.end is not None and process.end.how == "gone"
+    assert [f"(pid {child})" in told for told in report_of(recording).losses.warnings] == [True]
+
+
+def test_a_probe_whose_agent_was_long_away_finds_the_next_one_soon(agent: RunningAgent) -> None:
+    load = subprocess.Popen(
+        [sys.executable, "-c", LOAD],
+        env={**os.environ, "PILOTLIGHT_JOB": "load"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    until(lambda: agent.status()["processes"])
+    agent.kill()
+    # Doubled without end, its next look would be 4.3 s after this.
+    time.sleep(7)
+    agent.start()
+    began_s = time.monotonic()
+    until(lambda: agent.status()["processes"])
+    assert time.monotonic() - began_s < 3
+    load.communicate()
+
+
+def test_a_job_that_ends_waits_for_a_process_that_has_not_found_the_next_agent_yet(
+    agent: RunningAgent,
+) -> None:
+    producer = Producer()
+    producer.connect(agent.place.probe_socket)
+    producer.answer()
+    agent.kill()
+    producer.counter(1)
+    agent.start()
+    with ThreadPoolExecutor() as threads, agent.client() as client:
+        asked = threads.submit(client.ask, "finish", job="job", exit_code=0, timeout_s=20)
+        time.sleep(0.5)
+        assert [job["job"] for job in agent.status()["jobs"]] == ["job"] and not asked.done()
+        producer.connect(agent.place.probe_socket)
+        producer.answer()
+        assert asked.result()["still_running"] == [os.getpid()]
+    assert agent.recording().detail("counters")["value"].tolist() == [1]
+    producer.close()
 
 
 def test_an_orderly_end_of_the_agent_leaves_a_job_that_the_next_one_goes_on_with(

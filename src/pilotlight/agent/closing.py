@@ -23,6 +23,8 @@ def has_ended(job: Job, now_ns: int, somebody_comes: bool) -> bool:
     if job.processes or job.empty_since_ns is None:
         return False
     if job.finish is not None:
+        if _is_awaited(job, now_ns):
+            return False
         settle_ns = _MOST_SETTLE_NS if somebody_comes else _SETTLE_NS
         return now_ns - job.finish.since_ns >= settle_ns
     if job.runner is not None and not _is_over(job.runner):
@@ -42,11 +44,23 @@ def may_go_on(job: Job) -> bool:
 
 def end_missing(job: Job, now_ns: int) -> None:
     """Writes the end of processes of an earlier agent that died meanwhile."""
-    if not job.positions or now_ns - job.opened_ns < _RETURN_NS:
-        return
+    if job.positions and now_ns - job.opened_ns >= _RETURN_NS:
+        end_unseen(job, now_ns)
+
+
+def end_unseen(job: Job, now_ns: int) -> None:
+    """The same at once, for a job that is being closed."""
     for start in job.recorder.roster.running:
         if start.segment not in job.processes and not is_alive(start.pid, start.start_time):
             job.recorder.roster.end(start.segment, ProcessEnd(start.process, "gone", now_ns))
+
+
+def _is_awaited(job: Job, now_ns: int) -> bool:
+    """Whether a process of an earlier agent lives and has not found this one yet."""
+    return now_ns - job.opened_ns < _RETURN_NS and any(
+        start.segment not in job.processes and is_alive(start.pid, start.start_time)
+        for start in job.recorder.roster.running
+    )
 
 
 def summary(job: Job) -> dict[str, object]:

@@ -13,7 +13,7 @@ from pilotlight.agent import requests, status
 from pilotlight.agent.captures import Captures
 from pilotlight.agent.clients import Clients
 from pilotlight.agent.clocks import Clocks, read_pair
-from pilotlight.agent.closing import end_missing, has_ended, may_go_on, summary
+from pilotlight.agent.closing import end_missing, end_unseen, has_ended, may_go_on, summary
 from pilotlight.agent.counters.board import Board
 from pilotlight.agent.counters.kills import Kills
 from pilotlight.agent.counters.sources import all_sources
@@ -341,6 +341,7 @@ class Service:
         now_ns = self.now_ns()
         if self._read_kills(now_ns):
             self._commit(job, now_ns)
+        end_unseen(job, now_ns)
         self.jobs.close(job, facts)
         if not self.jobs.open:
             self.kills.forget()

@@ -59,8 +59,21 @@ def losses_of(recording: Recording, coverage: Coverage, steps: list[StepRows]) -
         write_errors=lost.write_errors,
         samples_torn=int(sampler["torn"].sum(dtype=np.int64)),
         passes_skipped=int(sampler["skipped"].sum(dtype=np.int64)),
-        warnings=(*_without_stacks(recording), *recording.warnings),
+        warnings=(*_unseen(recording), *_without_stacks(recording), *recording.warnings),
     )
+
+
+def _unseen(recording: Recording) -> list[str]:
+    """Processes that ended between two agents: nobody took what they had published last."""
+    pids = [one.start.pid for one in recording.processes if one.end and one.end.how == "gone"]
+    if not pids:
+        return []
+    who = f"{len(pids)} process{'es' if len(pids) > 1 else ''}"
+    return [f"what {who} did last (pid {_first_of(pids)}): no agent was there when it ended"]
+
+
+def _first_of(pids: list[int]) -> str:
+    return f"{pids[0]}{' and others' if len(pids) > 1 else ''}"
 
 
 def _without_stacks(recording: Recording) -> list[str]:
@@ -74,7 +87,7 @@ def _without_stacks(recording: Recording) -> list[str]:
             reasons.setdefault(process.end.off, []).append(process.start.pid)
     return [
         f"no stacks of {len(pids)} process{'es' if len(pids) > 1 else ''} "
-        f"(pid {pids[0]}{' and others' if len(pids) > 1 else ''}): {reason}"
+        f"(pid {_first_of(pids)}): {reason}"
         for reason, pids in reasons.items()
     ]
 
