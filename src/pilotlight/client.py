@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 from collections import deque
 from types import TracebackType
@@ -97,6 +98,12 @@ class Client:
         """From now on `next_line` waits as long as it takes."""
         self._timeout_s = None
         self._socket.settimeout(None)
+
+    def wait_for_hang_up(self) -> None:
+        """Until the agent has gone; reads nothing, so that another thread may go on asking."""
+        line = select.poll()
+        line.register(self._socket, select.POLLRDHUP)
+        line.poll()
 
     def close(self) -> None:
         self._socket.close()

@@ -106,8 +106,9 @@ def test_a_killed_process_is_dumped_from_what_is_on_record(job: int, world: Path
 def test_without_its_agent_a_job_is_dumped_from_disk(job: int, world: Path) -> None:
     dump(str(job))
     with Client() as client:
-        agent = client.ask("status")["agent"]["pid"]
-    os.kill(agent, signal.SIGKILL)
+        # In order: a killed one would have a successor.
+        os.kill(client.ask("status")["agent"]["pid"], signal.SIGTERM)
+        client.wait_for_hang_up()
     for target in (str(job), "hung"):
         ended = dump(target, "--json")
         assert ended.returncode == 0, ended.stderr

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import RunPilotlight
 
 from pilotlight.agent.spawn import ensure_agent
+from pilotlight.recording.recording import Recording
 from pilotlight.runtime import runtime
 
 PYTHON = sys.executable
@@ -151,6 +152,46 @@ def test_a_signal_sent_to_run_reaches_the_job(number: signal.Signals, tmp_path: 
         time.sleep(0.02)
     os.kill(run.pid, number)
     assert run.wait(30) == 42
+
+
+def test_an_agent_that_was_killed_has_a_successor_before_the_job_ends(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    program = (
+        "import os, pathlib, pilotlight, signal, time\n"
+        f"lock = pathlib.Path({str(runtime().lock)!r})\n"
+        "first = lock.read_text()\n"
+        "pilotlight.step(0)\n"
+        "os.kill(int(first), signal.SIGKILL)\n"
+        "while lock.read_text() == first: time.sleep(0.05)\n"
+        "time.sleep(1.5)\n"
+        "pilotlight.step(1)\n"
+    )
+    folder = tmp_path / "recording"
+    done = pilotlight_cli("run", "-o", str(folder), "--", PYTHON, "-c", program)
+    assert done.returncode == 0 and "recorded 1 process" in done.stderr
+    recording = Recording.open(folder)
+    assert recording.state == "finished" and recording.warnings == []
+    assert recording.detail("steps")["step"].tolist() == [0]
+    assert len(recording.manifest.agent.restarts) == 1
+
+
+def test_a_job_whose_agent_was_ended_in_order_has_no_other_until_it_ends(
+    pilotlight_cli: RunPilotlight, tmp_path: Path
+) -> None:
+    program = (
+        "import os, pathlib, signal, time\n"
+        f"place = pathlib.Path({str(runtime().folder)!r})\n"
+        "os.kill(int((place / 'agent.lock').read_text()), signal.SIGTERM)\n"
+        "while (place / 'client.sock').exists(): time.sleep(0.05)\n"
+        "time.sleep(1)\n"
+        "raise SystemExit(3 if (place / 'client.sock').exists() else 4)\n"
+    )
+    folder = tmp_path / "recording"
+    done = pilotlight_cli("run", "-o", str(folder), "--", PYTHON, "-c", program)
+    assert done.returncode == 4
+    manifest = Recording.open(folder).manifest
+    assert (manifest.state, manifest.exit_code) == ("finished", 4)
 
 
 def test_the_job_runs_even_if_nothing_can_be_recorded(

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pilotlight.agent.spawn import ensure_agent
+from pilotlight.cli.standby import Beginning, Standby
 from pilotlight.cli.terminal import leave_unsaid
 from pilotlight.client import Client
 from pilotlight.errors import AgentError, PilotlightError, UsageError
@@ -63,7 +65,8 @@ class Run:
             check_exists(command)
         except StartFailed as failed:
             return _failed(failed)
-        client = _open_recording(job, args.output, command, voice)
+        begin = Beginning(job, args.output, command)
+        client = _open_recording(begin, voice)
         environment = (
             job_environment(job, args.rate, args.gpu) if client is not None else dict(os.environ)
         )
@@ -75,6 +78,10 @@ class Run:
                 voice = _Voice(quiet=True, as_json=args.json)
                 _close_recording(client, job, Ended(failed.exit_code, None), args.output, voice)
             return _failed(failed)
+        if client is not None and begin.ends_itself:
+            # A service is its supervisor's to start again. Not earlier: a thread has the mask of
+            # signals that it is started with, and those are for this one to pass on.
+            Standby(client, begin).start()
         ended = process.wait()
         if client is not None:
             _close_recording(client, job, ended, args.output, voice)
@@ -175,21 +182,11 @@ class _Voice:
         self.say(f"see it with `pilotlight report{f' {output}' if output else ''}`")
 
 
-def _open_recording(
-    job: str, output: Path | None, command: list[str], voice: _Voice
-) -> Client | None:
+def _open_recording(begin: Beginning, voice: _Voice) -> Client | None:
     """A job must run even where it cannot be recorded."""
-    from pilotlight.agent.spawn import ensure_agent
-    from pilotlight.probe.scrub import without_secrets
-    from pilotlight.recording.places import recordings_root
-
     try:
         client = ensure_agent()
-        folder = str(output.absolute()) if output is not None else None
-        # Where `pilotlight report` will look; the agent was perhaps started with another home.
-        recordings = str(recordings_root()) if output is None else None
-        words = without_secrets(command)
-        client.ask("record", job=job, folder=folder, recordings=recordings, command=words)
+        begin(client)
         if wanted := os.environ.get("PILOTLIGHT_COLLECTOR"):
             _check_collector(client, wanted, voice)
         return client
@@ -226,8 +223,8 @@ def _close_recording(
             _check_sent(client, voice)
             summary = _finish(client, job, ended)
         except AgentError:
-            # The agent was replaced meanwhile; the new one has taken the recording over.
-            summary = _finish(Client(), job, ended)
+            # The agent was replaced meanwhile, or has to be: the new one takes the recording over.
+            summary = _finish(ensure_agent(), job, ended)
         voice.summary(output, {**summary, "not_started": left_by(job, voice.since_s)})
     except Exception as error:
         voice.say(f"the recording was not closed: {error}; it can be read up to here")
