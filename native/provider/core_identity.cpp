@@ -55,7 +55,10 @@ class Json {
 };
 
 const char* first(const char* const* names) noexcept {
+  // Slurm numbers the tasks of a step, and calls a batch script, which is none of them, the first.
+  bool in_step = getenv("SLURM_STEP_ID") != nullptr;
   for (; *names != nullptr; names++) {
+    if (!in_step && strncmp(*names, "SLURM_", 6) == 0) continue;
     const char* value = getenv(*names);
     if (value != nullptr && value[0] != 0) return value;
   }

@@ -12,6 +12,7 @@ from pilotlight.probe.identity import (
     Identity,
     container_of,
     identify,
+    shared_job,
     to_json,
 )
 from pilotlight.probe.scrub import without_secrets
@@ -53,7 +54,12 @@ def test_torchrun_inside_slurm_takes_ranks_from_torchrun_and_the_job_from_slurm(
 @pytest.mark.parametrize(
     ("env", "launcher", "rank", "size"),
     [
-        ({"SLURM_JOB_ID": "3", "SLURM_PROCID": "2", "SLURM_NTASKS": "4"}, "slurm", 2, 4),
+        (
+            {"SLURM_JOB_ID": "3", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2", "SLURM_NTASKS": "4"},
+            "slurm",
+            2,
+            4,
+        ),
         ({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8"}, "mpi", 3, 8),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "mpi", 1, 2),
         ({"KUBERNETES_SERVICE_HOST": "x", "JOB_COMPLETION_INDEX": "6"}, "kubernetes", 6, None),
@@ -64,6 +70,52 @@ def test_other_launchers_are_known(
 ) -> None:
     found = identity(env)
     assert (found.launcher, found.rank, found.world_size) == (launcher, rank, size)
+
+
+TASK = {
+    "SLURM_JOB_ID": "12",
+    "SLURM_STEP_ID": "3",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_NTASKS": "2",
+}
+BATCH_SCRIPT = {
+    name: TASK[name] for name in TASK if name not in ("SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS")
+}
+
+
+def test_what_a_batch_script_runs_itself_is_none_of_the_tasks_that_it_asked_for() -> None:
+    found = identity(BATCH_SCRIPT)
+    assert (found.job, found.launcher, found.role) == ("slurm-12", "slurm", "main")
+    assert (found.rank, found.local_rank, found.world_size) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "/venv/bin/torchrun", "--nnodes", "2", "train.py"],
+        ["python", "-u", "-m", "torch.distributed.run", "train.py"],
+        ["python", "/venv/bin/accelerate", "launch", "train.py"],
+    ],
+)
+def test_what_starts_the_ranks_of_a_node_is_none_of_them(command: list[str]) -> None:
+    found = identify(TASK, command, 100, 1, "", False, "0.0")
+    assert (found.job, found.role, found.rank, found.world_size) == ("slurm-12", "main", None, None)
+    assert identify(TASK, ["python", "train.py"], 100, 1, "", False, "0.0").rank == 0
+
+
+def test_tasks_that_run_a_command_each_have_one_job() -> None:
+    assert shared_job(TASK) == "slurm-12.3"
+    mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
+    assert shared_job({**mpi, "OMPI_MCA_ess_base_jobid": "77"}) == "mpi-77"
+    assert shared_job(mpi) is None
+
+
+def test_a_task_alone_a_batch_script_and_a_shell_name_each_of_their_commands() -> None:
+    assert shared_job({**TASK, "SLURM_STEP_NUM_TASKS": "1"}) is None
+    assert shared_job(BATCH_SCRIPT) is None
+    assert shared_job({}) is None
 
 
 def test_a_process_without_a_launcher_has_no_rank() -> None:

@@ -21,6 +21,7 @@ from pilotlight.recording.processes import ProcessEnd, ProcessStart
 from pilotlight.recording.schema import MarkKind
 from pilotlight.tier import Coverage, coverage_of
 
+_NUMBERS = ("rank", "local_rank", "world_size")
 _ALL_WINDOWS_NS = (1 << 63) - 1
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
@@ -69,6 +70,7 @@ class Process:
         self._has_rows = True
         self._base_period_ns: int | None = None
         self._said = b""
+        self._starts_ranks = False
 
     def learns(self) -> bool:
         """Whether the probe has told more of its process since it was last asked."""
@@ -84,10 +86,22 @@ class Process:
             return False
         # Job and place were settled when it said hello; a rank may get its number later.
         learnt = ["facts"]
-        if self.identity.get("rank") is None and type(facts.get("rank")) is int:
-            learnt += ["rank", "world_size", "role"]
+        is_new = self.identity.get("role") != "rank" and facts.get("role") == "rank"
+        if is_new and not self._starts_ranks:
+            learnt += [*_NUMBERS, "role"]
         self.identity = {**self.identity, **{key: facts.get(key) for key in learnt}}
         return not first or bool(self.identity["facts"])
+
+    def is_mere_task(self) -> bool:
+        """Whether only a launcher calls it a rank: it has joined no others itself."""
+        facts = self.identity.get("facts")
+        has_joined = isinstance(facts, dict) and any(key.endswith(".world_size") for key in facts)
+        return self.identity.get("role") == "rank" and not has_joined
+
+    def is_no_rank(self) -> None:
+        """It starts those that are."""
+        self._starts_ranks = True
+        self.identity = {**self.identity, **dict.fromkeys(_NUMBERS), "role": "main"}
 
     @property
     def is_urgent(self) -> bool:

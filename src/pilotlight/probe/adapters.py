@@ -50,10 +50,19 @@ def _second() -> None:
 
 def number_rank(rank: int, world_size: int) -> None:
     """The framework has joined its ranks; what a launcher said in the environment stays."""
-    if _identity is None or _identity.rank is not None:
+    if _identity is None or (_identity.rank is not None and not _is_spawned(rank, world_size)):
         return
     _identity.rank, _identity.world_size, _identity.role = rank, world_size, "rank"
+    _identity.local_rank = None
     tell()
+
+
+def _is_spawned(rank: int, world_size: int) -> bool:
+    """Whether the environment speaks of another process, which started this one and others like it;
+    what is forked by a rank says the same as that rank."""
+    assert _identity is not None
+    known = (_identity.rank, _identity.world_size)
+    return _identity.role == "child" and known != (rank, world_size)
 
 
 def tell() -> None:

@@ -24,10 +24,13 @@ class Launcher:
         local_rank: tuple[str, ...],
         world_size: tuple[str, ...],
         attempt: tuple[str, ...],
+        step: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.sign = sign
         self.job = job
+        # Only a process of such a step is one of the ranks that the numbers count.
+        self.step = step
         self.numbers = {
             "rank": rank,
             "local_rank": local_rank,
@@ -64,6 +67,7 @@ LAUNCHERS = (
         ("SLURM_LOCALID",),
         ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
         ("SLURM_RESTART_COUNT",),
+        ("SLURM_STEP_ID",),
     ),
     Launcher(
         "ray", ("RAY_JOB_ID",), ("RAY_JOB_ID",), ("RANK",), ("LOCAL_RANK",), ("WORLD_SIZE",), ()
@@ -77,6 +81,20 @@ LAUNCHERS = (
         (),
         (),
     ),
+)
+
+# What a scheduler starts once a node to start the ranks there: its own number is no rank's.
+_STARTS_RANKS = (
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate",
+    "accelerate.commands.launch",
+    "deepspeed",
+    "deepspeed.launcher.runner",
+    "deepspeed.launcher.launch",
+    "composer",
+    "horovodrun",
 )
 
 # kIdentityBytes in native/ring/layout.h.
@@ -134,7 +152,8 @@ def identify(
 ) -> Identity:
     """Pure: everything it knows is in its arguments."""
     launchers = [one for one in LAUNCHERS if _first(env, one.sign) is not None]
-    rank = _number(launchers, env, "rank")
+    counted = [] if _starts_ranks(command) else launchers
+    rank = _number(counted, env, "rank")
     inherited = env.get("PILOTLIGHT_RANK_OF")
     is_rank = rank is not None and not forked and inherited in (None, f"{rank}@{pid}")
     if inherited is not None and rank is not None and inherited.split("@")[0] != str(rank):
@@ -143,8 +162,8 @@ def identify(
         job=env.get("PILOTLIGHT_JOB") or _job(launchers, env),
         role="rank" if is_rank else "child" if forked or "PILOTLIGHT_JOB_PID" in env else "main",
         rank=rank,
-        local_rank=_number(launchers, env, "local_rank"),
-        world_size=_number(launchers, env, "world_size"),
+        local_rank=_number(counted, env, "local_rank"),
+        world_size=_number(counted, env, "world_size"),
         attempt=_number(launchers, env, "attempt"),
         launcher=launchers[0].name if launchers else None,
         node=os.uname().nodename,
@@ -154,6 +173,24 @@ def identify(
         version=version,
         command=without_secrets(command),
     )
+
+
+def shared_job(env: "Mapping[str, str]") -> str | None:
+    """The job of all tasks of this launcher, where each may run a command for itself."""
+    launchers = [one for one in LAUNCHERS if _first(env, one.sign) is not None]
+    if (_number(launchers, env, "world_size") or 1) < 2:
+        return None
+    job = _job(launchers, env)
+    step = _first(env, launchers[0].step)
+    return f"{job}.{step}" if job is not None and step is not None else job
+
+
+def _starts_ranks(command: "Sequence[str]") -> bool:
+    """Whether it is `python torchrun` or `python -m torch.distributed.run`, with any options."""
+    words = [word for word in command[1:6] if not word.startswith("-") or word == "-m"]
+    if words[:1] == ["-m"]:
+        del words[0]
+    return bool(words) and os.path.basename(words[0]) in _STARTS_RANKS  # noqa: PTH119
 
 
 def container_of(cgroup: str) -> str | None:
@@ -216,6 +253,8 @@ def _first(env: "Mapping[str, str]", names: "Sequence[str]") -> str | None:
 
 def _number(launchers: "Sequence[Launcher]", env: "Mapping[str, str]", field: str) -> int | None:
     for launcher in launchers:
+        if launcher.step and field != "attempt" and _first(env, launcher.step) is None:
+            continue
         text = _first(env, launcher.numbers[field])
         if text is not None and text.isascii() and text.isdigit() and len(text) < 10:
             return int(text)
