@@ -123,7 +123,7 @@ def test_a_job_that_nobody_waits_for_ended_as_its_processes_did(
     ends: list[tuple[str, int, int | None]], told: tuple[str, int, int]
 ) -> None:
     manifest = SimpleNamespace(created_ns=1, command=["python"])
-    job = SimpleNamespace(name="job", finish=None, recorder=SimpleNamespace(manifest=manifest))
+    job = SimpleNamespace(name="job", outcome=None, recorder=SimpleNamespace(manifest=manifest))
     shipment = JobShipment(job)  # type: ignore[arg-type]
     for role, attempt, code in ends:
         process = SimpleNamespace(identity={"role": role, "attempt": attempt})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import select
-
 from pilotlight.agent import status
 from pilotlight.agent.job import Job
 from pilotlight.recording.liveness import is_alive
@@ -27,7 +25,7 @@ def has_ended(job: Job, now_ns: int, somebody_comes: bool) -> bool:
             return False
         settle_ns = _MOST_SETTLE_NS if somebody_comes else _SETTLE_NS
         return now_ns - job.finish.since_ns >= settle_ns
-    if job.runner is not None and not _is_over(job.runner):
+    if job.is_attended:
         return False
     wait_ns = _RETURN_NS if job.positions else _LINGER_NS
     return now_ns - job.empty_since_ns >= wait_ns
@@ -39,7 +37,7 @@ def may_go_on(job: Job) -> bool:
         return True
     if job.finish is not None:
         return False
-    return not job.ended or (job.runner is not None and not _is_over(job.runner))
+    return not job.ended or job.is_attended
 
 
 def end_missing(job: Job, now_ns: int) -> None:
@@ -69,9 +67,3 @@ def summary(job: Job) -> dict[str, object]:
         **status.job_status(job),
         "still_running": [process.pid for process in job.processes.values()],
     }
-
-
-def _is_over(handle: int) -> bool:
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    return bool(poll.poll(0))

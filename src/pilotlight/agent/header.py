@@ -80,11 +80,11 @@ def job_facts(
     shipment: JobShipment, is_over: bool, realtime_ns: int, gpus: Sequence[str]
 ) -> Described:
     job, identity = shipment.job, shipment.identity
-    finish = job.finish
-    if finish is None:
+    outcome = job.outcome
+    if outcome is None:
         exit_code, signal = max(0, shipment.exit_code), max(0, -shipment.exit_code)
     else:
-        exit_code, signal = finish.exit_code or 0, finish.signal or 0
+        exit_code, signal = outcome.exit_code or 0, outcome.signal or 0
     state = "running" if not is_over else "failed" if exit_code or signal else "finished"
     return {
         "job": job.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from pilotlight.agent.functions import Functions
 from pilotlight.agent.hello import Control
+from pilotlight.agent.pidfd import has_died
 from pilotlight.agent.process import Process
 from pilotlight.agent.recorder import Recorder, Taken
 from pilotlight.agent.session import Session
@@ -28,13 +30,23 @@ class Ended:
     time_ns: int
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How a command of the job ended."""
+
+    exit_code: int | None
+    signal: int | None
+
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.exit_code or self.signal)
+
+
 @dataclass
 class Finish:
     """Somebody waits for the end of the job."""
 
     since_ns: int
-    exit_code: int | None
-    signal: int | None
     waiting: list[Session] = field(default_factory=list)
 
 
@@ -43,13 +55,15 @@ class Job:
     name: str
     recorder: Recorder
     positions: Mapping[str, object]  # of segments whose processes have still to come back
-    runner: int | None  # handle of the `pilotlight run` that asked for the recording
     opened_ns: int
+    # Handles of those that record a command into it, by pid: a task each, where there are several.
+    runners: dict[int, int] = field(default_factory=dict)
     # What the agent had used by then.
     opened_cpu_ns: int = field(default_factory=time.process_time_ns)
     processes: dict[str, Process] = field(default_factory=dict)
     ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     finish: Finish | None = None
+    outcome: Outcome | None = None
     is_urgent: bool = False  # a ring will soon be full
     is_paused: bool = False
     period_ns: int | None = None
@@ -72,6 +86,19 @@ class Job:
         self.empty_since_ns = None
         if self.wants_functions:
             process.functions = Functions()
+
+    def command_ended(self, pid: int, outcome: Outcome) -> bool:
+        """Whether it was the last one; the first that fails is how the job ends."""
+        if self.outcome is None or not self.outcome.is_failure:
+            self.outcome = outcome
+        handle = self.runners.pop(pid, None)
+        if handle is not None:
+            os.close(handle)
+        return not self.is_attended
+
+    @property
+    def is_attended(self) -> bool:
+        return any(not has_died(handle) for handle in self.runners.values())
 
     def is_due(self, now_ns: int, commit_ns: int) -> bool:
         """Whether there is something to commit, and it should not wait longer."""
@@ -96,6 +123,7 @@ class Job:
                 handed.append((process, process.take(now_ns)))
                 if process.learns():
                     self.recorder.roster.learn(process.segment, process.identity)
+                    self._learn_of_parent(process)
         self.recorder.commit([taken for _, taken in handed], now_ns)
         for process, _ in handed:
             if not process.committed():
@@ -103,6 +131,15 @@ class Job:
         self.committed_ns = now_ns
         self.is_urgent = False
         return handed
+
+    def _learn_of_parent(self, process: Process) -> None:
+        """Who starts the ranks of a node was numbered by the scheduler, but is none of them."""
+        if process.identity.get("role") != "rank":
+            return
+        for other in self.processes.values():
+            if other.pid == process.identity.get("parent_pid") and other.is_mere_task():
+                other.is_no_rank()
+                self.recorder.roster.learn(other.segment, other.identity)
 
     def remove_ended(self, now_ns: int) -> list[Process]:
         """Lets go of processes that are gone and committed; writes their last line."""

@@ -104,7 +104,7 @@ class Jobs:
         recorder = Recorder(place, manifest, self._make_room)
         # Now rather than with the first rows, whose ring would have to wait for it.
         recorder.begin_commit(now_ns, self.share_bytes)
-        job = Job(name, recorder, {}, None, now_ns)
+        job = Job(name, recorder, {}, now_ns)
         self.open[name] = job
         self._write_down()
         return job
@@ -154,18 +154,18 @@ class Jobs:
         """The job has ended, and all its processes are drained."""
         recorder = job.recorder
         recorder.close()
-        finish = job.finish
+        outcome = job.outcome
         recorder.manifest = replace(
             recorder.manifest,
             state="finished",
-            exit_code=finish.exit_code if finish else None,
-            signal=finish.signal if finish else None,
+            exit_code=outcome.exit_code if outcome else None,
+            signal=outcome.signal if outcome else None,
         )
         self.write_manifest(job, agent)
-        if finish is None:
+        if job.finish is None:
             self._keep(recorder)
-        if job.runner is not None:
-            os.close(job.runner)
+        for handle in job.runners.values():
+            os.close(handle)
         del self.open[job.name]
         self.closed.append(Closed(job.name, job.folder, tuple(job.ended)))
         self._write_down()
@@ -179,7 +179,7 @@ class Jobs:
         restarts = (*manifest.agent.restarts, now_ns)
         manifest = replace(manifest, agent=replace(self.agent, restarts=restarts))
         recorder = Recorder(folder, manifest, self._make_room)
-        return Job(manifest.job, recorder, recorder.take_over(), None, now_ns)
+        return Job(manifest.job, recorder, recorder.take_over(), now_ns)
 
     def _recorders(self) -> list[Recorder]:
         return [*self._kept, *(job.recorder for job in self.open.values())]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import socket
 import struct
 from pathlib import Path
@@ -63,6 +64,12 @@ def exit_code(handle: int, pid: int, start_time: int) -> int | None:
     if status is None:
         status = _status_of_handle(handle)
     return None if status is None else os.waitstatus_to_exitcode(status)
+
+
+def has_died(handle: int) -> bool:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _status_of_zombie(pid: int, start_time: int) -> int | None:

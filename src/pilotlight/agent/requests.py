@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pilotlight import _drain
-from pilotlight.agent.job import Finish, Job
+from pilotlight.agent.closing import summary
+from pilotlight.agent.job import Finish, Job, Outcome
 from pilotlight.agent.pidfd import open_process
 from pilotlight.agent.process import Process
 from pilotlight.agent.session import Session, Subscribed
@@ -65,8 +66,9 @@ def _record(service: Service, session: Session, request: Request) -> Answer:
     recordings = _absolute(take_optional(request, "recordings", str))
     command = take_texts(request, "command")
     job = service.jobs.record(name, folder, command, service.now_ns(), recordings)
-    if job.runner is None:
-        job.runner = open_process(session.pid, 0)
+    runner = open_process(session.pid, 0) if session.pid not in job.runners else None
+    if runner is not None:
+        job.runners[session.pid] = runner
     return {"job": name, "folder": str(job.folder)}
 
 
@@ -76,13 +78,17 @@ def _absolute(folder: str | None) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def _finish(service: Service, session: Session, request: Request) -> None:
+def _finish(service: Service, session: Session, request: Request) -> Answer | None:
     job = _job(service, take(request, "job", str))
     exit_code = take_optional(request, "exit_code", int)
     signal = take_optional(request, "signal", int)
+    if not job.command_ended(session.pid, Outcome(exit_code, signal)):
+        service.flush(job)
+        return {**summary(job), "others": len(job.runners)}
     if job.finish is None:
-        job.finish = Finish(service.now_ns(), exit_code, signal)
+        job.finish = Finish(service.now_ns())
     job.finish.waiting.append(session)
+    return None
 
 
 def _flush(service: Service, session: Session, request: Request) -> Answer:

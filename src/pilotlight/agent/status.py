@@ -129,6 +129,7 @@ def job_status(job: Job) -> dict[str, object]:
         "folder": str(job.folder),
         "processes": len(job.processes),
         "processes_ever": recorder.roster.count,
+        "agents": 1 + len(recorder.manifest.agent.restarts),
         "records_read": job.ended_read + sum(process.read for process in processes),
         "records_dropped": job.ended_dropped + sum(process.dropped for process in processes),
         "paused": job.is_paused,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -12,13 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pilotlight.agent.spawn import ensure_agent
-from pilotlight.cli.standby import Beginning, Standby
 from pilotlight.cli.terminal import leave_unsaid
+from pilotlight.cli.upkeep import Upkeep
 from pilotlight.client import Client
 from pilotlight.errors import AgentError, PilotlightError, UsageError
 from pilotlight.launch import Ended, JobProcess, StartFailed, check_exists, split_command
 from pilotlight.printable import one_line
+from pilotlight.probe.identity import shared_job
 from pilotlight.probe.reasons import left_by
 
 # How long the end of a job waits for its recording to be closed.
@@ -36,7 +37,11 @@ class Run:
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--name", help="name of the job (default: command, time and pid)")
+        parser.add_argument(
+            "--name",
+            help="name of the job (default: command, time and pid; "
+            "tasks of one srun or mpirun share one)",
+        )
         parser.add_argument(
             "-o", "--output", type=Path, help="folder of the recording (default: user data folder)"
         )
@@ -59,33 +64,34 @@ class Run:
         command = split_command(args.words, self.examples[0])
         if args.rate is not None and not 0 <= args.rate <= 1000:
             raise UsageError("--rate is samples a second, from 0 to 1000")
-        job = args.name or f"{Path(command[0]).name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        job = args.name or shared_job(os.environ) or _own_name(command)
         voice = _Voice(args.quiet, args.json)
         try:
             check_exists(command)
         except StartFailed as failed:
             return _failed(failed)
-        begin = Beginning(job, args.output, command)
-        client = _open_recording(begin, voice)
+        upkeep = _open_recording(job, args.output, command, voice)
         environment = (
-            job_environment(job, args.rate, args.gpu) if client is not None else dict(os.environ)
+            job_environment(job, args.rate, args.gpu) if upkeep is not None else dict(os.environ)
         )
         try:
             process = JobProcess(command, environment)
         except StartFailed as failed:
-            if client is not None:
+            if upkeep is not None:
                 # That nothing ran needs no line of its own.
                 voice = _Voice(quiet=True, as_json=args.json)
-                _close_recording(client, job, Ended(failed.exit_code, None), args.output, voice)
+                _close_recording(upkeep, job, Ended(failed.exit_code, None), args.output, voice)
             return _failed(failed)
-        if client is not None and begin.ends_itself:
-            # A service is its supervisor's to start again. Not earlier: a thread has the mask of
-            # signals that it is started with, and those are for this one to pass on.
-            Standby(client, begin).start()
+        if upkeep is not None:
+            upkeep.stand_by()
         ended = process.wait()
-        if client is not None:
-            _close_recording(client, job, ended, args.output, voice)
+        if upkeep is not None:
+            _close_recording(upkeep, job, ended, args.output, voice)
         return pass_on(ended)
+
+
+def _own_name(command: list[str]) -> str:
+    return f"{Path(command[0]).name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
 
 
 def _failed(failed: StartFailed) -> int:
@@ -154,6 +160,8 @@ class _Voice:
         if self._json:
             _tell(json.dumps(summary))
             return
+        if summary.get("others"):
+            return  # tasks of this job that still run here; the last one speaks for all
         if summary["not_started"]:
             count = len(summary["not_started"])
             last = one_line(summary["not_started"][-1].partition(", ")[2])
@@ -168,10 +176,15 @@ class _Voice:
         still = (
             f", {len(summary['still_running'])} still running" if summary["still_running"] else ""
         )
+        # An agent counts for itself.
+        counts = (
+            f"{int(summary['records_read']):,} records, {int(summary['records_dropped']):,} dropped"
+            if summary["agents"] == 1
+            else f"by {summary['agents']} agents in turn"
+        )
         self.say(
-            f"recorded {processes} process{'' if processes == 1 else 'es'}{still}, "
-            f"{int(summary['records_read']):,} records, "
-            f"{int(summary['records_dropped']):,} dropped: {folder}"
+            f"recorded {processes} process{'' if processes == 1 else 'es'}{still}, {counts}: "
+            f"{folder}"
         )
         if summary["errors"]:
             self.say(
@@ -182,14 +195,15 @@ class _Voice:
         self.say(f"see it with `pilotlight report{f' {output}' if output else ''}`")
 
 
-def _open_recording(begin: Beginning, voice: _Voice) -> Client | None:
+def _open_recording(
+    job: str, output: Path | None, command: list[str], voice: _Voice
+) -> Upkeep | None:
     """A job must run even where it cannot be recorded."""
     try:
-        client = ensure_agent()
-        begin(client)
+        upkeep = Upkeep(job, output, command)
         if wanted := os.environ.get("PILOTLIGHT_COLLECTOR"):
-            _check_collector(client, wanted, voice)
-        return client
+            _check_collector(upkeep.client, wanted, voice)
+        return upkeep
     except (PilotlightError, OSError) as error:
         voice.say(f"not recorded: {error}")
         return None
@@ -215,27 +229,13 @@ def _check_sent(client: Client, voice: _Voice) -> None:
 
 
 def _close_recording(
-    client: Client, job: str, ended: Ended, output: Path | None, voice: _Voice
+    upkeep: Upkeep, job: str, ended: Ended, output: Path | None, voice: _Voice
 ) -> None:
     """Nothing here may change how the command ends for whoever called us."""
     try:
-        try:
-            _check_sent(client, voice)
-            summary = _finish(client, job, ended)
-        except AgentError:
-            # The agent was replaced meanwhile, or has to be: the new one takes the recording over.
-            summary = _finish(ensure_agent(), job, ended)
+        with contextlib.suppress(AgentError):
+            _check_sent(upkeep.client, voice)
+        summary = upkeep.finish(ended, _FINISH_TIMEOUT_S)
         voice.summary(output, {**summary, "not_started": left_by(job, voice.since_s)})
     except Exception as error:
         voice.say(f"the recording was not closed: {error}; it can be read up to here")
-
-
-def _finish(client: Client, job: str, ended: Ended) -> dict[str, Any]:
-    with client:
-        return client.ask(
-            "finish",
-            timeout_s=_FINISH_TIMEOUT_S,
-            job=job,
-            exit_code=ended.exit_code,
-            signal=ended.signal,
-        )
