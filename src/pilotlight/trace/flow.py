@@ -7,9 +7,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilotlight.trace.trace import Flows, no_flows
+from pilotlight.trace.trace import NONE, Flows, Kind, Spans, no_flows
 
 _START, _FINISH = ord("s"), ord("f")
+_ON_DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC)
+
+
+def launch_arrows(spans: Spans) -> NDArray[np.int64]:
+    """By span the number of the arrow that begins or ends there; 0: none.
+
+    An arrow leads from a call to the first thing that it started on a device.
+    """
+    known = np.flatnonzero(spans.correlation != NONE)
+    known = known[np.argsort(spans.start_ns[known], kind="stable")]
+    on_device = np.isin(spans.kind[known], _ON_DEVICE)
+    calls, started = known[~on_device], known[on_device]
+    _, first_call = np.unique(spans.correlation[calls], return_index=True)
+    _, first_started = np.unique(spans.correlation[started], return_index=True)
+    calls, started = calls[first_call], started[first_started]
+    both, of_calls, of_started = np.intersect1d(
+        spans.correlation[calls], spans.correlation[started], True, return_indices=True
+    )
+    arrows = np.zeros(len(spans), np.int64)
+    for rows in (calls[of_calls], started[of_started]):
+        arrows[rows] = np.arange(1, len(both) + 1)
+    return arrows
 
 
 def paired(ends: tuple[NDArray[Any], ...], base_ns: int) -> Flows:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pilotlight.trace.flow import launch_arrows
 from pilotlight.trace.span_table import CATEGORY_OF_KIND
 from pilotlight.trace.step import with_step_spans
 from pilotlight.trace.told import told
@@ -49,8 +51,9 @@ def kineto_text(trace: Trace) -> Iterator[str]:
         head["distributedInfo"]["world_size"] = trace.world_size
     yield json.dumps(head)[:-1] + ', "traceEvents": ['
     separator = ""
+    arrows = launch_arrows(trace.spans)
     for begin in range(0, len(trace.spans), ROWS_AT_ONCE):
-        rows = _events(trace, begin, min(begin + ROWS_AT_ONCE, len(trace.spans)))
+        rows = _events(trace, arrows, begin, min(begin + ROWS_AT_ONCE, len(trace.spans)))
         yield separator + ",\n".join(json.dumps(row) for row in rows)
         separator = ",\n"
     for event in _counter_events(trace):
@@ -65,14 +68,16 @@ def _base_ns(trace: Trace) -> int:
     return first // 1_000_000_000 * 1_000_000_000
 
 
-def _events(trace: Trace, begin: int, end: int) -> Iterator[dict[str, Any]]:
+def _events(
+    trace: Trace, arrows: NDArray[np.int64], begin: int, end: int
+) -> Iterator[dict[str, Any]]:
     spans = trace.spans
     base_ns = _base_ns(trace)
     columns = (
         spans.start_ns, spans.duration_ns, spans.kind, spans.name, spans.lane, spans.correlation,
-        spans.bytes,
+        spans.bytes, arrows,
     )  # fmt: skip
-    for args, start, duration, kind, name, lane, correlation, size in zip(
+    for args, start, duration, kind, name, lane, correlation, size, arrow in zip(
         told(trace, np.arange(begin, end)),
         *(column[begin:end].tolist() for column in columns),
         strict=True,
@@ -85,16 +90,22 @@ def _events(trace: Trace, begin: int, end: int) -> Iterator[dict[str, Any]]:
         if kind in _DEVICE:
             args["device"] = _number(place.process, 0)
             args["stream"] = _number(place.thread, 0)
+        at = {
+            "pid": _number(place.process, place.process),
+            "tid": _number(place.thread, place.thread),
+            "ts": _microseconds(start - base_ns),
+        }
         yield {
             "ph": "X",
             "cat": CATEGORY_OF_KIND[Kind(kind)],
             "name": trace.names[name],
-            "pid": _number(place.process, place.process),
-            "tid": _number(place.thread, place.thread),
-            "ts": _microseconds(start - base_ns),
+            **at,
             "dur": _microseconds(duration),
             "args": args,
         }
+        if arrow:
+            end_of_it = {"ph": "f", "bp": "e"} if kind in _DEVICE else {"ph": "s"}
+            yield {**end_of_it, "id": arrow, "cat": "ac2g", "name": "ac2g", **at}
 
 
 def _counter_events(trace: Trace) -> Iterator[dict[str, Any]]:

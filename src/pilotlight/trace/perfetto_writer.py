@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pilotlight.export.protobuf import double, integer, message
+from pilotlight.export.protobuf import double, fixed, integer, message
+from pilotlight.trace.flow import launch_arrows
 from pilotlight.trace.kineto import ARGUMENTS
 from pilotlight.trace.nested import nested_rows
 from pilotlight.trace.span_table import CATEGORY_OF_KIND
@@ -24,6 +26,7 @@ _UUID, _NAME, _PROCESS, _PARENT = 1, 2, 3, 5
 _COUNTER_TRACK = 8
 _EVENT_TYPE, _EVENT_TRACK, _EVENT_NAME, _EVENT_CATEGORY, _EVENT_VALUE = 9, 11, 10, 3, 44
 _EVENT_ANNOTATION, _ANNOTATION_NAME = 4, 1
+_EVENT_ARROW = 47
 _WHOLE, _REAL, _TEXT = 4, 5, 6  # values of annotations
 _CATEGORIES, _NAMES, _ANNOTATIONS = 1, 2, 3
 _BEGIN, _END, _VALUE = 1, 2, 4
@@ -60,6 +63,9 @@ def _packets(trace: Trace, sequence: int) -> Iterator[bytes]:
     )
     head = tag + integer(_FLAGS, _STATE_CLEARED) + message(_INTERNED, interned)
     yield head + message(_DESCRIPTOR, descriptor)
+    # Numbered in the whole file.
+    arrows = launch_arrows(trace.spans)
+    arrows[arrows > 0] += base
     track = base
     for number, lane in enumerate(trace.lanes):
         rows = np.flatnonzero(trace.spans.lane == number)
@@ -68,7 +74,7 @@ def _packets(trace: Trace, sequence: int) -> Iterator[bytes]:
             track += 1
             descriptor = integer(_UUID, track) + message(_NAME, title.encode("utf-8", "replace"))
             yield tag + message(_DESCRIPTOR, descriptor + integer(_PARENT, base))
-            yield from _slices(trace, part, track, tag)
+            yield from _slices(trace, arrows, part, track, tag)
     yield from _counters(trace, track, base, tag)
 
 
@@ -90,7 +96,9 @@ def _counters(trace: Trace, track: int, base: int, tag: bytes) -> Iterator[bytes
             yield place + integer(_TIMESTAMP, time_ns) + message(_TRACK_EVENT, event)
 
 
-def _slices(trace: Trace, rows: list[int], track: int, tag: bytes) -> Iterator[bytes]:
+def _slices(
+    trace: Trace, arrows: NDArray[np.int64], rows: list[int], track: int, tag: bytes
+) -> Iterator[bytes]:
     spans = trace.spans
     place = tag + integer(_FLAGS, _NEEDS_STATE)
     on_track = integer(_EVENT_TRACK, track)
@@ -109,6 +117,8 @@ def _slices(trace: Trace, rows: list[int], track: int, tag: bytes) -> Iterator[b
         for name, value in said.items():
             if name in _ARGUMENTS:  # counters of Nsight Compute have no end of names
                 event += _annotation(name, value)
+        if arrow := int(arrows[row]):
+            event += fixed(_EVENT_ARROW, arrow)
         yield place + integer(_TIMESTAMP, begin) + message(_TRACK_EVENT, event)
         open_ends.append(begin + int(spans.duration_ns[row]))
     while open_ends:
