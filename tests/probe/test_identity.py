@@ -39,6 +39,12 @@ def test_torchruns_default_run_id_names_no_job() -> None:
     assert identity({"TORCHELASTIC_RUN_ID": "none", "RANK": "0"}).job is None
 
 
+def test_a_worker_of_ray_starts_before_its_job() -> None:
+    found = identity({"RAY_JOB_ID": "ffffffff"})
+    assert (found.launcher, found.job) == ("ray", None)
+    assert identity({"RAY_JOB_ID": "02000000"}).job == "ray-02000000"
+
+
 def test_torchrun_inside_slurm_takes_ranks_from_torchrun_and_the_job_from_slurm() -> None:
     env = {
         "SLURM_JOB_ID": "77",

@@ -100,8 +100,8 @@ _STARTS_RANKS = (
 # kIdentityBytes in native/ring/layout.h.
 LONGEST_JSON = 8192
 
-# torchrun's default run id, which names no job.
-_NO_JOB = ("none", "")
+# What torchrun says where it was given no id, and Ray to a worker that waits for its first job.
+_NO_JOB = ("none", "ffffffff", "")
 
 
 class Identity:
