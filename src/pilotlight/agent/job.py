@@ -138,7 +138,7 @@ class Job:
             return
         for other in self.processes.values():
             if other.pid == process.identity.get("parent_pid") and other.is_mere_task():
-                other.is_no_rank()
+                other.lose_number()
                 self.recorder.roster.learn(other.segment, other.identity)
 
     def remove_ended(self, now_ns: int) -> list[Process]:

@@ -98,7 +98,7 @@ class Process:
         has_joined = isinstance(facts, dict) and any(key.endswith(".world_size") for key in facts)
         return self.identity.get("role") == "rank" and not has_joined
 
-    def is_no_rank(self) -> None:
+    def lose_number(self) -> None:
         """It starts those that are."""
         self._starts_ranks = True
         self.identity = {**self.identity, **dict.fromkeys(_NUMBERS), "role": "main"}

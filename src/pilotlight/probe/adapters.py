@@ -52,8 +52,9 @@ def number_rank(rank: int, world_size: int) -> None:
     """The framework has joined its ranks; what a launcher said in the environment stays."""
     if _identity is None or (_identity.rank is not None and not _is_spawned(rank, world_size)):
         return
+    if _identity.rank is not None:
+        _identity.local_rank = None  # of the task too
     _identity.rank, _identity.world_size, _identity.role = rank, world_size, "rank"
-    _identity.local_rank = None
     tell()
 
 
