@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,38 @@ def test_a_job_whose_agent_sends_seldom_is_not_lost_in_between(
     (row,) = client.get("/v1/jobs?since=1h").json()["data"]
     (agent,) = client.get("/v1/agents").json()["data"]
     assert (row["state"], agent["state"]) == (state, heard)
+
+
+def test_a_job_whose_batches_wait_for_the_tables_is_not_lost(
+    client: TestClient, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = time.time_ns()
+    job = {"job": "waiting", "state": "running", "started_ns": now_ns - 200 * 10**9}
+    place = {"job": "waiting", "rank": 0, "started_ns": job["started_ns"]}
+
+    def send(sequence: int, then_ns: int) -> None:
+        header = {"protocol": [1, 0], "agent": "a", "epoch": 1, "sequence": sequence, "node": "n"}
+        header |= {"made_ns": then_ns, "places": [place], "jobs": [job]}
+        with monkeypatch.context() as patched:
+            patched.setattr("time.time_ns", lambda: then_ns)
+            assert client.post("/v1/batches", content=seal(header, {})).status_code == 200
+
+    def state() -> str:
+        (row,) = client.get("/v1/jobs?since=1h").json()["data"]
+        return str(row["state"])
+
+    send(1, now_ns - 120 * 10**9)
+    assert collector.writer.flush(30) and state() == "lost"
+    insert, may_go_on = collector.store.insert, threading.Event()
+    monkeypatch.setattr(
+        collector.store, "insert", lambda *rows: (may_go_on.wait(30), insert(*rows))
+    )
+    send(2, now_ns - 100 * 10**9)
+    until(lambda: collector.writer.behind_ns(now_ns) >= 100 * 10**9)
+    assert state() == "running"
+    may_go_on.set()
+    assert collector.writer.flush(30) and collector.writer.behind_ns(now_ns) == 0
+    assert state() == "lost"
 
 
 def test_the_same_batch_again_is_taken_once(client: TestClient, collector: Collector) -> None:

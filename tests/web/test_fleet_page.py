@@ -49,9 +49,19 @@ def test_a_job_under_fingers_and_on_paper(
         journey("paper", address, f"#/job/{fleet.LLAMA} heat")
 
 
-def test_an_open_page_shows_a_new_job(collector: Collector, journey: Journey, serve: Serve) -> None:
+def test_an_open_page_shows_a_new_job_and_says_when_the_store_is_behind(
+    collector: Collector, journey: Journey, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(told: str) -> None:
+        if told == "waiting":
+            fleet.one_more_window(collector, "fresh-job")
+        elif told == "behind":
+            monkeypatch.setattr(collector.writer, "behind_ns", lambda now_ns: 97_000_000_000)
+        else:
+            monkeypatch.undo()
+
     with serve(make_app(collector)) as address:
-        journey("live", address, on_told=lambda told: fleet.one_more_window(collector, "fresh-job"))
+        journey("live", address, on_told=act)
 
 
 def test_a_capture_from_asking_to_its_end(

@@ -3,9 +3,10 @@ import "uplot/dist/uPlot.min.css";
 import { render } from "preact";
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import { parse, useAddress, write } from "./data/address";
-import { SourceContext, useLate } from "./data/load";
+import { BEHIND, SourceContext, useLate } from "./data/load";
 import { fileSource, inlined, LOCKED, server } from "./data/source";
 import type { About } from "./data/types";
+import { duration } from "./look/format";
 import { AgentsPage } from "./pages/Agents";
 import { CapturesPage } from "./pages/Captures";
 import { ComparePage } from "./pages/Compare";
@@ -43,6 +44,7 @@ function Guarded({ path }: { path: string[] }) {
   return <section role="alert"><header><h1>This view could not be drawn</h1></header><p>{String(error)}</p><p>Other views still work; this is a fault of the page, please tell its makers the address.</p></section>;
 }
 
+const NOTICED_S = 30;
 const PAGES: [string, string][] = [["", "fleet"], ["compare", "compare"], ["captures", "captures"], ["agents", "agents"]];
 
 // What the server is: a collector has a fleet, `analyze --serve` has traces only. The page itself tells, so that its
@@ -61,14 +63,17 @@ function Page() {
   const { path } = useAddress();
   const [keys, setKeys] = useState(false);
   const isLate = useLate();
+  const [behindS, setBehindS] = useState(0);
   const [kind, setKind] = useState<Kind>(file ? "viewer" : told);
   const look = () => { kindOfServer().then(setKind, () => setKind((old) => old ?? "viewer")); };
   useEffect(() => {
     if (file) return undefined;
     look();
     const lock = () => setKind("locked");
+    const behind = (event: Event) => setBehindS((event as CustomEvent<number>).detail);
     addEventListener(LOCKED, lock);
-    return () => removeEventListener(LOCKED, lock);
+    addEventListener(BEHIND, behind);
+    return () => { removeEventListener(LOCKED, lock); removeEventListener(BEHIND, behind); };
   }, []);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -91,6 +96,7 @@ function Page() {
           {kind === "collector" && PAGES.map(([key, text]) => <a href={write(key ? [key] : [])} aria-current={(here[0] ?? "") === key ? "page" : undefined}>{text}</a>)}
           <button type="button" class="plain end" aria-expanded={keys} onClick={() => setKeys(!keys)}>keys <kbd>?</kbd></button></nav>
         {isLate && <p class="partial late" role="status">The server does not answer: what you see is what it said last. The page asks again every few seconds.</p>}
+        {!isLate && behindS >= NOTICED_S && <p class="partial late" role="status">The store is {duration(behindS * 1e9)} behind: what agents sent since is kept, and shown when the store has it.</p>}
         {keys && <Keys onClose={() => setKeys(false)} />}
         <main id="content" tabIndex={-1}>{kind === "locked" ? <Login done={look} /> : kind === null ? null : <Guarded path={here} />}</main>
         {file && <footer>Made by pilotlight {file.version}; this file needs no network.</footer>}

@@ -1,4 +1,5 @@
-// A page that is open shows a new job by itself, and keeps what it shows while its server is away.
+// A page that is open shows a new job by itself, keeps what it shows while its server is away, and says when its
+// store is behind.
 export default async function ({ address, open, tell, allow }) {
   const page = await open();
   await page.goto(address);
@@ -18,5 +19,10 @@ export default async function ({ address, open, tell, allow }) {
   await page.getByRole("status").getByText(/what you see is what it said last/).waitFor();
   await page.getByRole("link", { name: "fresh-job", exact: true }).waitFor();
   await page.unroute("**/api/fleet**");
+  await page.getByRole("status").waitFor({ state: "detached" });
+
+  tell("behind");
+  await page.getByRole("status").getByText(/The store is 90\.0.s behind/).waitFor();
+  tell("in time");
   await page.getByRole("status").waitFor({ state: "detached" });
 }

@@ -36,6 +36,8 @@ def reader_of(request: Request) -> Reader:
     token = request.state.token
     collector = request.app.state.collector
     patience_ns = max(PATIENCE_NS, collector.watcher.patience_ns(token.tenant))
+    # Nobody is lost because what they sent waits here.
+    patience_ns += collector.writer.behind_ns(time.time_ns())
     return Reader(collector.store, token.tenant, patience_ns=patience_ns)
 
 

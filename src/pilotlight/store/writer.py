@@ -80,6 +80,7 @@ class _Waiting:
     count: int
     bytes: int
     batches: list[Batch] | None  # None: to be read back from the segment
+    received_ns: int  # its first batch, by our clock
 
 
 class Writer:
@@ -123,6 +124,12 @@ class Writer:
     @property
     def waiting_batches(self) -> int:
         return self._waiting_batches
+
+    def behind_ns(self, now_ns: int) -> int:
+        """How long the oldest of what waits for the tables has been here."""
+        with self._wake:
+            oldest_ns = self._closed[0].received_ns if self._closed else now_ns
+        return max(0, now_ns - oldest_ns)
 
     def submit(self, body: bytes, batch: Batch) -> Future[bool]:
         """Done when the batch is safe; True if it is new. Full: ask the agent to wait."""
@@ -209,7 +216,8 @@ class Writer:
                 self._seen.add(batch.key, batch.header.sequence, batch.header.lowest)
             self.taken.replayed_batches += len(found)
             kept = found if remembered < _REMEMBERED_BYTES else None
-            waiting = _Waiting(path, len(found), path.stat().st_size, kept)
+            received_ns = found[0].received_ns if found else time.time_ns()
+            waiting = _Waiting(path, len(found), path.stat().st_size, kept, received_ns)
             self._waiting_bytes += waiting.bytes
             self._waiting_batches += waiting.count
             self._closed.append(waiting)
@@ -261,7 +269,10 @@ class Writer:
                 segment.close()
                 if batches:
                     size = sum(batch.size_bytes for batch in batches)
-                    self._hand_over(_Waiting(segment.path, len(batches), size, batches))
+                    received_ns = batches[0].received_ns
+                    self._hand_over(
+                        _Waiting(segment.path, len(batches), size, batches, received_ns)
+                    )
                 else:
                     segment.path.unlink(missing_ok=True)
                 segment, batches, is_long = None, [], False

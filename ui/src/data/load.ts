@@ -62,6 +62,9 @@ export const useData = <T>(path: string | null, news = 0): Loaded<T> & { partial
 
 export const useAnswer = <T>(path: string | null, news = 0): Loaded<T> => useLoaded<T>(path, (source) => source.json<T>(path ?? ""), news);
 
+// What agents sent waits this many seconds for the tables; 0 where it does not.
+export const BEHIND = "pilotlight-behind";
+
 // Counts up whenever the server says that there is news: at once, then not more often than every few seconds.
 export function useNews(everyMs = 5000): number {
   const source = useSource();
@@ -75,6 +78,10 @@ export function useNews(everyMs = 5000): number {
       if (waiting !== undefined || document.hidden) return;
       waiting = setTimeout(() => { waiting = undefined; last = performance.now(); setNews((old) => old + 1); }, Math.max(0, last + everyMs - performance.now()));
     });
+    const tellBehind = (seconds: number) => dispatchEvent(new CustomEvent<number>(BEHIND, { detail: seconds }));
+    events.addEventListener("behind", (event) => tellBehind(Number((event as MessageEvent).data)));
+    // Who connects anew is told anew, where there is something to tell.
+    events.addEventListener("open", () => tellBehind(0));
     return () => { events.close(); clearTimeout(waiting); };
   }, [source]);
   return news;
