@@ -194,7 +194,8 @@ def test_memory_has_its_peak_first_and_last_value() -> None:
 @pytest.mark.parametrize(
     ("ns", "text"),
     [(30_000, "0.03 ms"), (9_994_000, "9.99 ms"), (9_996_000, "10.0 ms"), (99_940_000, "99.9 ms"),
-     (99_960_000, "100 ms"), (2_019_210_000, "2,019 ms")],
+     (99_960_000, "100 ms"), (2_019_210_000, "2,019 ms"), (10_034_000_000, "10.0 s"),
+     (2_304, "2.30 µs"), (0, "0.00 ms")],
 )  # fmt: skip
 def test_times_in_evidence_have_the_digits_that_count(ns: int, text: str) -> None:
     assert milliseconds(ns) == text

@@ -161,10 +161,16 @@ def _by_direction(view: RankView, name: UInt32, duration_ns: Int64, size: Int64)
         mine = name == number
         total_ns = int(duration_ns[mine].sum())
         total_bytes = int(size[mine].clip(min=0).sum())
-        rate = f", {total_bytes / total_ns:.1f} GB/s" if total_bytes and total_ns else ""
+        rate = f", {_rate(total_bytes / total_ns)}" if total_bytes and total_ns else ""
         text = f"{view.trace.names[number]}: {int(mine.sum())} in {milliseconds(total_ns)}{rate}"
         rows.append((total_ns, text))
     return [text for _, text in sorted(rows, reverse=True)]
+
+
+def _rate(gb_per_s: float) -> str:
+    if gb_per_s < 0.1:
+        return f"{1e3 * gb_per_s:.3g} MB/s"
+    return f"{gb_per_s:,.0f} GB/s" if gb_per_s >= 99.95 else f"{gb_per_s:.1f} GB/s"
 
 
 def _longest(rank: int, name: str, intervals: Intervals) -> tuple[SpanReference, ...]:

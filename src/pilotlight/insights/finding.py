@@ -114,8 +114,13 @@ def percent(ratio: float) -> str:
 
 
 def milliseconds(nanoseconds: float) -> str:
-    """Three digits that count: 2,019 ms and not 2019.21 ms."""
+    """Three digits that count: 2,019 ms and not 2019.21 ms; microseconds and seconds where that
+    would be 0.00 ms or 10,034 ms."""
     number = nanoseconds / 1e6
+    if 0 < number < 0.00995:
+        return f"{1e3 * number:.2f} µs"
+    if number >= 9_995:
+        return f"{number / 1e3:.1f} s"
     if number >= 99.95:
         return f"{number:,.0f} ms"
     return f"{number:.1f} ms" if number >= 9.995 else f"{number:.2f} ms"

@@ -15,28 +15,35 @@ def headline(found: Analysis) -> str:
     job = found.job
     if not job.traces:
         return "Nothing could be read."
-    if job.ranks:
-        steps = job.step_count
-        text = (
-            f"Step {duration(job.step_ns)}" if steps else f"{duration(job.step_ns)} of device time"
-        )
-        text += f", device busy {share(_busy(job))}"
-    else:
-        steps_ns = [int(ns) for trace in job.traces for ns in trace.steps.duration_ns]
-        text = f"Step {duration(median(steps_ns))}" if steps_ns else "No step is marked"
-        text += ", no device activity"
+    text = _device(job) if job.ranks else _host(job)
+    has_steps = job.step_count if job.ranks else any(len(trace.steps) for trace in job.traces)
+    whole = "the step" if has_steps else "that time"
     if found.diagnosis.findings:
-        return text + _first(found.diagnosis.findings[0], job)
+        return text + _first(found.diagnosis.findings[0], job, whole)
     if job.ranks:
-        return f"{text}: nothing found that would gain 0.5 % of the step."
+        return f"{text}: nothing found that would gain 0.5 % of {whole}."
     return f"{text}: only the host can be looked at."
+
+
+def _device(job: Job) -> str:
+    busy, length = share(_busy(job)), duration(job.step_ns)
+    if job.step_count:
+        return f"Step {length}, device busy {busy}"
+    # From the first to the last work of the device.
+    return f"No step is marked; device busy {busy} of {length}"
+
+
+def _host(job: Job) -> str:
+    steps_ns = [int(ns) for trace in job.traces for ns in trace.steps.duration_ns]
+    step = f"Step {duration(median(steps_ns))}" if steps_ns else "No step is marked"
+    return f"{step}, no device activity"
 
 
 def _busy(job: Job) -> float:
     return 1 - fmean(view.all_idle_ratio for view in job.ranks)
 
 
-def _first(first: Finding, job: Job) -> str:
+def _first(first: Finding, job: Job, whole: str) -> str:
     text = ""
     mine = [view for view in job.ranks if view.rank == first.rank]
     # Among many, the one that is to blame hardly shows in their mean.
@@ -49,7 +56,7 @@ def _first(first: Finding, job: Job) -> str:
     title = within(first.title)
     if place:
         title = title.replace(" of this rank", "")
-    return f"{text}: {place}{title} (worth {gain} of the step)."
+    return f"{text}: {place}{title} (worth {gain} of {whole})."
 
 
 def _place(finding: Finding, ranks: int) -> str:

@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { activities, colour } from "../look/colours";
 import { duration, share, shortName, signedShare } from "../look/format";
 import { fitted, letterWidth, useCanvas } from "./canvas";
-import { labelOf, type Laid, linesOf } from "./tree";
+import { labelOf, type Laid, linesOf, strength } from "./tree";
 
 const ROW = 19, WIDE = 1600, LEAST = 4;
 // What is narrower than this part of the picture does not make it taller: imports recurse a hundred frames deep.
@@ -78,7 +78,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, palette
     const letter = letterWidth(context);
     const [ink, accent, soft, text, ground, less, more] = ["on-node", "accent", "accent-soft", "text", "raised", "less", "more"].map(colour) as string[];
     boxes.current = boxesOf(laid, zoom, width);
-    const largest = laid.change ? Math.max(1, ...boxes.current.map((box) => Math.abs(laid.change![box.node]!))) : 1;
+    const largest = laid.change ? Math.max(...boxes.current.map((box) => Math.abs(laid.change![box.node]!))) : 0;
     for (const { node, x, width: wide, row } of boxes.current) {
       const isMatch = matches?.is[node] === 1;
       const y = row * ROW + 1;
@@ -87,7 +87,7 @@ export function Flame({ laid, query, label, zoom: given, onZoom, onPick, palette
         const change = changeOf(laid, node);
         context.fillStyle = colour("neutral");
         context.fillRect(x, y, Math.max(wide - 1, 0.6), ROW - 1);
-        context.globalAlpha *= Math.min(1, 0.12 + 0.88 * Math.sqrt(Math.abs(change) / largest));
+        context.globalAlpha *= strength(change, largest, total[0]!);
         context.fillStyle = change > 0 ? more! : less!;
         if (change === 0) context.globalAlpha = 0;
       } else {

@@ -12,6 +12,7 @@ import { isOn, type Overlay, type Stretches, stretchesOf } from "./overlay";
 import { firstAfter, type Piece, Pyramid } from "./pyramid";
 import { ruler, STEP_NAMES, stepNames, TIMES } from "./ruler";
 
+// Also in style.css, of .counter.
 const WIDE_GUTTER = 168, NARROW = 600, NARROW_GUTTER = 88;
 // Idle time is grey already: what room a box has is for the cause.
 const IDLE = /^idle: /;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { boxesOf, rowsOf } from "./Flame";
-import { type Tree, callees, callers, changes, compared, functions, lay, nameKey, nodeKey, nodeOf, sameLines, sameTotal, totals } from "./tree";
+import { type Tree, callees, callers, changes, compared, functions, lay, nameKey, nodeKey, nodeOf, sameLines, sameTotal, strength, totals } from "./tree";
 
 // main -> a (5) -> b (3); main -> c (2) -> a (4) -> a (1)
 const tree: Tree = {
@@ -87,4 +87,9 @@ test("what is deep and thin makes a flame graph no taller, and is still there to
   const thin = Array.from({ length: 140 }, (_, i) => box(i + 6, 30));
   assert.deepEqual(rowsOf([box(0, 1600), box(5, 900), ...thin]), { all: 146, shown: 7 });
   assert.deepEqual(rowsOf([box(0, 1600), box(5, 900), box(6, 30)]), { all: 7, shown: 7 });
+});
+
+test("a difference that is no more than chance is not painted like one that matters", () => {
+  assert.ok(strength(6, 6, 10_000) < 0.25, "the largest, but a thousandth of the whole");
+  assert.equal(strength(-2_000, 2_000, 10_000), 1);
 });

@@ -270,6 +270,11 @@ export function compared(before: Tree, after: Tree): Laid {
   return lay(tree, fresh.map((value, i) => value - old[i]!), width);
 }
 
+// How strongly a difference is painted, from 0 to 1: the largest in sight fully, but where nothing differs by much
+// of the whole, nothing does: chance would look like a finding.
+const MUCH_RATIO = 0.05;
+export const strength = (change: number, largest: number, whole: number): number => 0.12 + 0.88 * Math.sqrt(Math.abs(change) / Math.max(largest, MUCH_RATIO * whole, 1));
+
 // A short name for a name, and for the place of a node by the names above it: the same in any tree that
 // has it, so that an address can hold it.
 const SEED = 0x811c9dc5;

@@ -21,3 +21,8 @@ test("a counter of a trace tells the unit that stands behind its name", () => {
   assert.equal(told("tokens", 88), "tokens: 88.0");
   assert.equal(told("ddp.overlap_ns", 1.17e6), "ddp.overlap_ns: 1.17 ms");
 });
+
+test("what is allocated on no device is on the host", () => {
+  assert.equal(unitOf("allocated device -1").title, "allocated on the host");
+  assert.equal(unitOf("allocated device 1").title, "allocated device 1");
+});

@@ -27,7 +27,7 @@ const ALLOCATED = /^(?:allocated|reserved) device\b/;
 // A counter of a trace has its unit behind its name: "host memory_available (B)".
 export function unitOf(name: string): CounterWords {
   const [, title = name, unit = ""] = /^(.*) \(([^()]{1,12})\)$/.exec(name) ?? [];
-  if (unit === "B" || ALLOCATED.test(name)) return { title, text: size };
+  if (unit === "B" || ALLOCATED.test(name)) return { title: title.replace(/ device -1$/, " on the host"), text: size };
   if (unit === "B/s") return { title, text: (number) => `${size(number)}/s` };
   const named = unit ? undefined : UNITS.find(([end]) => name.endsWith(end));
   return { title, text: named ? named[1] : (number) => `${brief(number)}${unit && `\u00a0${unit}`}` };

@@ -64,3 +64,9 @@ test("hours of a job that has just begun are minutes, a part of them in the unit
   assert.deepEqual([told(13.7, true), told(0.0708, false), told(0.0083, false)], ["13.7 GPU-h", "4.25 rank-min", "29.9 rank-s"]);
   assert.deepEqual([told(0.0467, true, 13.7), told(0.000009, false, 0.0416), told(null, true, 2)], ["0.0467 GPU-h", "0.000540 rank-min", "not measured"]);
 });
+
+test("names that only a compiler reads are told as their parts", () => {
+  assert.equal(shortName("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0EEvPT0_"), "aiter::add_rmsnorm_quant_kernel<…>");
+  assert.equal(shortName("_ZN12_GLOBAL__N_16kernelEv"), "kernel");
+  assert.equal(shortName("_Znothing"), "_Znothing");
+});

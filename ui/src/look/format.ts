@@ -100,10 +100,18 @@ function argumentsOf(text: string): number {
 // Python's own: "record.<locals>.wrap (errors/__init__.py)", "_find (<frozen importlib._bootstrap>)". Nothing in it is a template.
 const PYTHON = /\.<locals>\.|\.py(?::\d+)?\)$|\(<frozen [^>]*>(?::\d+)?\)$|^<\w+>/;
 
+// What compilers write for ns::name<...>: the names, up to the first that has templates.
+function demangled(name: string): string {
+  let at = /^_ZN?K?(?=\d)/.exec(name)?.[0].length ?? 0;
+  const parts: string[] = [];
+  for (let digits = ""; at && (digits = /^\d+/.exec(name.slice(at))?.[0] ?? ""); at += digits.length + Number(digits)) parts.push(name.slice(at + digits.length, at + digits.length + Number(digits)));
+  return parts.length ? parts.filter((part) => !part.startsWith("_GLOBAL__N")).join("::") + (name[at] === "I" ? "<…>" : "") : name;
+}
+
 // A C++ kernel name without what says nothing about it: return type, arguments, deep templates.
 export function shortName(name: string): string {
   if (PYTHON.test(name)) return name;
-  let text = (name.startsWith("void ") ? name.slice(5) : name).replaceAll("(anonymous namespace)::", "");
+  let text = (name.startsWith("void ") ? name.slice(5) : demangled(name)).replaceAll("(anonymous namespace)::", "");
   const call = argumentsOf(text);
   if (call > 0 && (text.includes("::") || /\w\(.*\)$/.test(text))) text = text.slice(0, call);
   const template = text.indexOf("<");

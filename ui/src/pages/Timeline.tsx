@@ -1,5 +1,6 @@
 // The timeline of a trace with its tools: search that steps, totals of a selection, links out.
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { heldIn } from "../charts/held";
 import type { Picked, Range, View } from "../charts/marks";
 import { clamp, TimelineCanvas, UNSETTLED } from "../charts/TimelineCanvas";
 import { OVERLAYS, type Overlay } from "../charts/overlay";
@@ -198,15 +199,19 @@ function Counters({ trace, view }: { trace: Trace; view: View }) {
   const [all, setAll] = useChoice("counters");
   const shown = all ? trace.counters : moving.slice(0, 12), still = trace.counters.length - moving.length;
   const missing = [...(all ? [] : [moving.length > shown.length ? `${moving.length - shown.length} more` : "", still ? `${still} that ${still === 1 ? "does" : "do"} not change` : ""]), trace.counters_left_out ? `${count(trace.counters_left_out)} beyond the first ${trace.counters.length}` : ""].filter(Boolean).join(", ");
-  return <><h2>Counters</h2><div class="columns">{shown.map((series) => <CounterLine series={series} view={view} />)}</div>
+  return <><h2>Counters</h2><div class="counters">{shown.map((series) => <CounterLine key={`${series.rank} ${series.name}`} series={series} view={view} />)}</div>
     {missing && <p class="quiet">Not drawn: {missing}.{" "}{!all && trace.counters.length > shown.length && <button type="button" onClick={() => setAll("all")}>draw all {count(trace.counters.length)}</button>}</p>}</>;
 }
 
 function CounterLine({ series, view }: { series: Trace["counters"][number]; view: View }) {
-  const points = series.time_ns.map((time, i) => [time, series.value[i]!] as const).filter(([time]) => time >= view.from && time <= view.to);
-  const low = Math.min(0, ...points.map((point) => point[1])), high = Math.max(low, ...points.map((point) => point[1]));
-  const path = points.map(([time, value], i) => `${i ? "L" : "M"}${((time - view.from) / (view.to - view.from)) * 600},${58 - ((value - low) / (high - low || 1)) * 54}`).join("");
+  const [at, setAt] = useState<number | null>(null);
+  const shown = heldIn(series.time_ns, series.value, view);
+  const low = Math.min(0, ...shown.map((held) => held.value)), high = Math.max(low, ...shown.map((held) => held.value));
+  const x = (time: number) => ((Math.min(Math.max(time, view.from), view.to) - view.from) / (view.to - view.from)) * 600;
+  const path = shown.map(({ from, to, value }, i) => `${i ? "L" : "M"}${x(from)},${42 - ((value - low) / (high - low || 1)) * 40}H${x(to)}`).join("");
   const { title, text } = unitOf(series.name);
-  return <figure style={{ margin: "0 0 1rem" }}><figcaption class="quiet">rank {series.rank}: {title}, {points.length ? high > low ? `${text(low)} to ${text(high)}` : text(low) : "no value in this view"}</figcaption>
-    <svg viewBox="0 0 600 60" preserveAspectRatio="none" width="100%" height="60" role="img" aria-label={series.name}><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" vector-effect="non-scaling-stroke" /></svg></figure>;
+  const now = at === null ? undefined : shown.find((held) => held.from <= at && at < held.to);
+  const look = (event: PointerEvent) => { const box = (event.currentTarget as Element).getBoundingClientRect(); setAt(view.from + ((event.clientX - box.left) / box.width) * (view.to - view.from)); };
+  return <figure class="counter"><figcaption><b>{title}</b> <span>{at !== null ? (now ? `${text(now.value)} at ${duration(at)}` : `no value at ${duration(at)}`) : shown.length ? high > low ? `${text(low)} to ${text(high)}` : text(low) : "no value in this view"}</span> <span>rank {series.rank}</span></figcaption>
+    <svg viewBox="0 0 600 44" preserveAspectRatio="none" height="44" role="img" aria-label={`${title} of rank ${series.rank}`} onPointerMove={look} onPointerLeave={() => setAt(null)}><path d={path} fill="none" stroke="var(--compute)" stroke-width="1.5" vector-effect="non-scaling-stroke" /></svg></figure>;
 }
