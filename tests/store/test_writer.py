@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from pilotlight.errors import StoreError
@@ -163,6 +165,29 @@ def test_a_store_that_is_behind_asks_agents_to_wait(store: Store) -> None:
         submit(writer, second)
     assert writer.flush(30)
     assert submit(writer, second) is True
+    writer.close()
+
+
+def test_what_comes_while_an_insert_takes_long_is_one_block(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "_SEGMENT_NS", 100_000_000)
+    insert, may_go_on, names = store.insert, threading.Event(), []
+
+    def slow(table: str, rows: pyarrow.Table, token: str) -> None:
+        if table == "steps":
+            names.append(token)
+            may_go_on.wait(30)
+        insert(table, rows, token)
+
+    monkeypatch.setattr(store, "insert", slow)
+    writer = Writer(store)
+    for body in bodies(6):
+        submit(writer, body)
+        time.sleep(0.3)
+    may_go_on.set()
+    assert writer.flush(30) and steps(store) == (120, 120)
+    assert len(names) == 2
     writer.close()
 
 

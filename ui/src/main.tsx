@@ -96,7 +96,7 @@ function Page() {
           {kind === "collector" && PAGES.map(([key, text]) => <a href={write(key ? [key] : [])} aria-current={(here[0] ?? "") === key ? "page" : undefined}>{text}</a>)}
           <button type="button" class="plain end" aria-expanded={keys} onClick={() => setKeys(!keys)}>keys <kbd>?</kbd></button></nav>
         {isLate && <p class="partial late" role="status">The server does not answer: what you see is what it said last. The page asks again every few seconds.</p>}
-        {!isLate && behindS >= NOTICED_S && <p class="partial late" role="status">The store is {duration(behindS * 1e9)} behind: what agents sent since is kept, and shown when the store has it.</p>}
+        {!isLate && behindS >= NOTICED_S && <p class="partial late" role="status">The store is {duration(behindS * 1e9).replace(".0", "")} behind: what agents sent since is kept, and shown when the store has it.</p>}
         {keys && <Keys onClose={() => setKeys(false)} />}
         <main id="content" tabIndex={-1}>{kind === "locked" ? <Login done={look} /> : kind === null ? null : <Guarded path={here} />}</main>
         {file && <footer>Made by pilotlight {file.version}; this file needs no network.</footer>}

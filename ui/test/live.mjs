@@ -22,7 +22,7 @@ export default async function ({ address, open, tell, allow }) {
   await page.getByRole("status").waitFor({ state: "detached" });
 
   tell("behind");
-  await page.getByRole("status").getByText(/The store is 90\.0.s behind/).waitFor();
+  await page.getByRole("status").getByText(/The store is 90.s behind/).waitFor();
   tell("in time");
   await page.getByRole("status").waitFor({ state: "detached" });
 }

@@ -29,6 +29,7 @@ _REMEMBERED_BYTES = 32 << 20
 # Every insert costs the same for each table and rollup: with many agents blocks are bigger.
 _SEGMENT_NS = 2_000_000_000
 _LONGEST_SEGMENT_NS = 5_000_000_000
+_LOOK_AGAIN_NS = 250_000_000
 _FEW_BATCHES = 16
 _RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _TRIES_BEFORE_ASIDE = 6
@@ -265,6 +266,9 @@ class Writer:
             if is_due and len(batches) >= _FEW_BATCHES and not is_long:
                 due_ns += _LONGEST_SEGMENT_NS - _SEGMENT_NS
                 is_long, is_due = True, False
+            if is_due and self._closed:
+                # An insert is under way: what comes meanwhile is one block, else it never catches up.
+                due_ns, is_due = time.monotonic_ns() + _LOOK_AGAIN_NS, False
             if segment is not None and (is_last or is_due or segment.bytes >= _SEGMENT_BYTES):
                 segment.close()
                 if batches:

@@ -3,6 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { colour } from "../look/colours";
 import { duration } from "../look/format";
 import { niceStep, niceTimeStep, useCanvas } from "./canvas";
+import { cutOf } from "./cut";
 
 export interface Point { x: number; y: number; isOutlier: boolean }
 export interface Happening { x: number; text: string; href?: string }
@@ -27,9 +28,11 @@ export function Steps({ points, from, to, onZoom, tell, xText, events = [], labe
   const drag = useRef<{ begin: number; end: number } | null>(null);
   const size = useRef({ width: 1, height: 1, top: 1 });
   const visible = useMemo(() => points.flatMap((point, i) => (point.x >= from && point.x <= to ? [i] : [])), [points, from, to]);
-  const top = useMemo(() => 1.08 * visible.reduce((most, i) => Math.max(most, points[i]!.y), 1), [visible]);
+  const longest = useMemo(() => visible.reduce((most, i) => Math.max(most, points[i]!.y), 1), [visible]);
+  const cut = useMemo(() => cutOf(visible.map((i) => points[i]!.y)), [visible]);
+  const top = cut ?? 1.08 * longest;
   const x = (value: number) => LEFT + ((value - from) / Math.max(to - from, 1e-9)) * (size.current.width - LEFT - RIGHT);
-  const y = (value: number) => size.current.height - BOTTOM - (value / top) * (size.current.height - TOP - BOTTOM);
+  const y = (value: number) => size.current.height - BOTTOM - (Math.min(value, top) / top) * (size.current.height - TOP - BOTTOM);
   const at = (px: number) => from + ((px - LEFT) / (size.current.width - LEFT - RIGHT)) * (to - from);
 
   const { canvas, redraw } = useCanvas((context, width, high) => {
@@ -109,7 +112,7 @@ export function Steps({ points, from, to, onZoom, tell, xText, events = [], labe
           else return;
           event.preventDefault();
         }} />
-      <p class="readout" aria-live="polite">{tell(chosen !== null && points[chosen] ? chosen : null)}</p>
+      <p class="readout" aria-live="polite">{tell(chosen !== null && points[chosen] ? chosen : null)}{cut !== null && chosen === null && ` Cut off at ${duration(cut)}; the longest takes ${duration(longest)}.`}</p>
     </div>
   );
 }

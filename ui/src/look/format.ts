@@ -19,10 +19,11 @@ export function duration(ns: number | null | undefined): string {
   const seconds = ns / 1e9;
   if (seconds < 120) return `${threeDigits(seconds)}${space}s`;
   const whole = Math.round(seconds);
-  if (seconds < 3600) return `${Math.floor(whole / 60)}${space}min${space}${whole % 60}${space}s`;
+  const both = (large: number, unit: string, small: number, part: string) => `${large}${space}${unit}${small ? `${space}${small}${space}${part}` : ""}`;
+  if (seconds < 3600) return both(Math.floor(whole / 60), "min", whole % 60, "s");
   const minutes = Math.round(seconds / 60);
-  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)}${space}h${space}${minutes % 60}${space}min`;
-  return `${Math.floor(minutes / 1440)}${space}d${space}${Math.floor((minutes % 1440) / 60)}${space}h`;
+  if (minutes < 48 * 60) return both(Math.floor(minutes / 60), "h", minutes % 60, "min");
+  return both(Math.floor(minutes / 1440), "d", Math.floor((minutes % 1440) / 60), "h");
 }
 
 export const share = (ratio: number | null | undefined): string =>
