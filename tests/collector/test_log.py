@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import urllib.request
+from pathlib import Path
+
+from tests.collector.conftest import RunningCollector
 
 from pilotlight.collector.log import JsonLines, Seldom
 
@@ -30,6 +34,21 @@ def test_a_line_is_an_object_without_secrets() -> None:
     assert (line["level"], line["where"]) == ("error", "pilotlight.test")
     assert "ValueError" in line["error"] and line["time"].endswith("+00:00")
     assert "SECRET" not in text and "new line" in line["what"]
+
+
+def test_a_collector_that_ends_while_a_page_is_open_waits_for_nobody_and_tells_no_error(
+    tmp_path: Path,
+) -> None:
+    running = RunningCollector(tmp_path / "store")
+    running.start()
+    assert running.process is not None and running.process.stdout is not None
+    with urllib.request.urlopen(f"{running.url}/api/live", timeout=30) as page:
+        assert page.readline() == b"retry: 3000\n"
+        running.process.terminate()
+        said = running.process.stdout.read()
+        running.process.stdout.close()
+    assert running.process.wait(30) == 0
+    assert "stopped" in said and '"level": "error"' not in said
 
 
 def test_the_same_words_do_not_flood_it() -> None:

@@ -12,6 +12,7 @@ from pilotlight.analysis import Analysis
 from pilotlight.insights.catalogue import diagnose
 from pilotlight.insights.job import job_of
 from pilotlight.trace.trace import Counters, Trace
+from pilotlight.web.activity import Activity, activities
 from pilotlight.web.opened import COUNTERS_LISTED, OpenTrace
 
 
@@ -80,6 +81,25 @@ def test_a_trace_without_a_device_is_told_its_step() -> None:
     job = job_of([story.trace()])
     told = OpenTrace("0", "job", Analysis(job, diagnose(job), ())).answer.headline
     assert re.fullmatch(r"Step 5\d\d µs, no device activity: only the host .*", told), told
+
+
+def test_a_trace_without_steps_is_said_to_have_none_and_gains_are_of_its_time() -> None:
+    story = Script()
+    for _ in range(20):
+        story.host("aten::mul", 900).launch("gemm", 100)
+    job = job_of([story.trace()])
+    told = OpenTrace("0", "job", Analysis(job, diagnose(job), ())).answer.headline
+    assert re.fullmatch(
+        r"No step is marked; device busy 1\d.\d % of [\d.]+ ms: .* \(worth .* of that time\)\.",
+        told,
+    ), told
+
+
+def test_reductions_on_the_cpu_have_the_colour_of_communication() -> None:
+    trace = Script().host("gloo:all_reduce", 100).host("c10d::allreduce_", 10).trace()
+    shown = {trace.names[n]: a for n, a in zip(trace.spans.name, activities(trace), strict=True)}
+    assert shown["gloo:all_reduce"] == Activity.COMMUNICATION
+    assert shown["c10d::allreduce_"] == Activity.HOST
 
 
 def test_a_trace_of_jax_is_not_told_to_record_shapes_with_torch(traces: tuple[Trace, ...]) -> None:

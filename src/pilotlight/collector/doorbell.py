@@ -52,6 +52,10 @@ class Doorbell:
             event.set()
 
     @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
     def waiting(self) -> int:
         return len(self._waiting)
 

@@ -67,7 +67,7 @@ def serve(
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            """Agents that wait for requests would hold it up."""
+            """Agents that wait for requests would hold it up, and pages that listen."""
             collector.doorbell.close()
             await super().shutdown(sockets)
 

@@ -51,6 +51,11 @@ def activities(trace: Trace) -> UInt8:
     found[kernels & communicates[trace.spans.name]] = Activity.COMMUNICATION
     loads = np.fromiter(map(_is_input, trace.names), np.bool_, len(trace.names))
     found[(found == Activity.HOST) & loads[trace.spans.name]] = Activity.INPUT
+    # Reductions on the CPU have threads of their own.
+    moves = np.fromiter(
+        (name.startswith("gloo:") for name in trace.names), np.bool_, len(trace.names)
+    )
+    found[(found == Activity.HOST) & moves[trace.spans.name]] = Activity.COMMUNICATION
     return found
 
 

@@ -34,13 +34,14 @@ async def live(request: Request) -> Response:
 
 async def _events(request: Request) -> AsyncIterator[bytes]:
     global _listeners
-    writer = request.app.state.collector.writer
-    taken = writer.taken
+    collector = request.app.state.collector
+    writer, taken = collector.writer, collector.writer.taken
     seen, silent_s, told_s = taken.inserted_batches, 0.0, 0
     _listeners += 1
     try:
         yield b"retry: 3000\n\n"
-        while not await request.is_disconnected():
+        # Else a page that is open would hold up the end of the server.
+        while not collector.doorbell.is_closed and not await request.is_disconnected():
             await asyncio.sleep(LOOK_S)
             silent_s += LOOK_S
             behind_s = writer.behind_ns(time.time_ns()) // 1_000_000_000

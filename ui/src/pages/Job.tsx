@@ -144,17 +144,22 @@ const EVIDENCE: Record<string, { counter?: string; view?: string; code?: string 
 // How a slower run names the one before it (collector/watch/history.py).
 const RUN_BEFORE = "the run before: ";
 
+// Whom a rank is like where nothing is wrong: the one beside it.
+export const besides = (rank: number, ranks: number[]): number | undefined => ranks.filter((other) => other !== rank).sort((a, b) => Math.abs(a - rank) - Math.abs(b - rank))[0];
+
 const shown = (job: Job, finding: FindingRow): { text: string; href: string }[] => {
   const around = { from: Math.round(Math.max(job.row.started_ns, finding.opened_ns - 300e9)), to: Math.round((finding.closed_ns || job.row.updated_ns) + 60e9) };
   const rank = finding.ranks[0], at = (view: string, more: Record<string, string> = {}) => write(["job", job.row.job, view], { ...around, ...more });
   const { counter, view, code = sourceOf(finding.place) } = EVIDENCE[finding.cause] ?? {};
+  // Where nothing explains why a rank is late (A26), its stacks do beside those of one that is not.
+  const peer = finding.rule === "A26" && !code && finding.ranks.length === 1 ? besides(rank!, job.ranks.map((row) => row.rank)) : undefined;
   const earlier = finding.evidence.find((text) => text.startsWith(RUN_BEFORE))?.slice(RUN_BEFORE.length);
   return [
     ...(earlier ? [{ text: "show me: compared with the run before", href: write(["compare"], { before: earlier, after: job.row.job }) }] : []),
     ...(counter ? [{ text: `show me: ${counterWords(counter).title}`, href: at("counters", { counter, ...(rank === undefined ? {} : { rank: String(rank) }) }) }] : []),
     { text: "show me: when and where", href: write(["job", job.row.job], { ...around, ...(rank === undefined ? { map: "time" } : { rank, map: "lateness" }) }) },
     ...(view ? [{ text: `show me: ${view}`, href: at(view) }] : []),
-    ...(code === null ? [] : [{ text: "show me: the code", href: at("flame", { ...(rank === undefined ? {} : { rank: String(rank) }), ...(code ? { q: code } : {}) }) }]),
+    ...(code === null ? [] : [{ text: `show me: the code${peer === undefined ? "" : `, against rank ${peer}`}`, href: at("flame", { ...(rank === undefined ? {} : { rank: String(rank) }), ...(peer === undefined ? {} : { against: String(peer) }), ...(code ? { q: code } : {}) }) }]),
     ...(finding.capture ? [{ text: "show me: timeline", href: write(["trace", finding.capture, "timeline"]) }] : []),
   ];
 };

@@ -100,7 +100,7 @@ function Overview({ trace, base }: { trace: Trace; base: string[] }) {
           { title: "exposed communication", cell: (row) => share(row.parts.exposed_communication_ns / row.parts.window_ns), sort: (row) => row.parts.exposed_communication_ns / row.parts.window_ns },
           { title: "exposed copies", cell: (row) => share(row.parts.exposed_copy_ns / row.parts.window_ns), sort: (row) => row.parts.exposed_copy_ns / row.parts.window_ns },
           { title: "idle", cell: (row) => share(row.parts.idle_ns / row.parts.window_ns), sort: (row) => row.parts.idle_ns / row.parts.window_ns },
-        ]} {...(withParts.length ? {} : { empty: "No device activity in this trace." })} />
+        ]} {...(withParts.length ? {} : { empty: <>No device activity in this trace. What the host does: <a href={write([...base, "flame"])}>as a flame graph</a>, <a href={write([...base, "timeline"])}>over time</a>.</> })} />
         <Table title="Kernels" rows={trace.kernels} limit={20} columns={[
           { title: "kernel", isText: true, isName: true, cell: (row: Kernel) => <a href={write([...base, "timeline"], { q: shortName(row.name).replace(/<.*$/, "") })} title={row.name}>{shortName(row.name)}</a>, sort: (row) => row.name },
           { title: "kind", isText: true, isBrief: true, cell: (row) => row.category, sort: (row) => row.category },
