@@ -267,7 +267,7 @@ class Writer:
                 due_ns += _LONGEST_SEGMENT_NS - _SEGMENT_NS
                 is_long, is_due = True, False
             if is_due and self._closed:
-                # An insert is under way: what comes meanwhile is one block, else it never catches up.
+                # An insert is under way: what comes meanwhile is one block, to catch up.
                 due_ns, is_due = time.monotonic_ns() + _LOOK_AGAIN_NS, False
             if segment is not None and (is_last or is_due or segment.bytes >= _SEGMENT_BYTES):
                 segment.close()
