@@ -11,6 +11,7 @@ import fleet
 import httpx2 as httpx
 from archived import brought
 from starlette.types import ASGIApp
+from tests.collector.conftest import RunningCollector
 
 from pilotlight.collector.app import make_app
 from pilotlight.collector.collector import Collector
@@ -62,6 +63,25 @@ def test_an_open_page_shows_a_new_job_and_says_when_the_store_is_behind(
 
     with serve(make_app(collector)) as address:
         journey("live", address, on_told=act)
+
+
+def test_a_page_on_which_nothing_happens_says_that_its_server_is_away(
+    tmp_path: Path, journey: Journey
+) -> None:
+    running = RunningCollector(tmp_path / "store")
+    running.start()
+    port = running.port
+
+    def act(told: str) -> None:
+        if told == "go":
+            running.stop()
+        else:
+            running.start(port=port)
+
+    try:
+        journey("away", f"{running.url}/", on_told=act)
+    finally:
+        running.stop()
 
 
 def test_a_capture_from_asking_to_its_end(

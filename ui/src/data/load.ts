@@ -9,6 +9,7 @@ export const useSource = (): Source => useContext(SourceContext);
 export interface Loaded<T> { value: T | null; failure: Failure | null; fresh: boolean; again(): void }
 
 const AGAIN_MS = 5000;
+const LIVE = "api/live";
 
 // What could not be asked anew: the page says so once, whoever asked.
 const late = new Set<string>();
@@ -80,9 +81,12 @@ export function useNews(everyMs = 5000): number {
     });
     const tellBehind = (seconds: number) => dispatchEvent(new CustomEvent<number>(BEHIND, { detail: seconds }));
     events.addEventListener("behind", (event) => tellBehind(Number((event as MessageEvent).data)));
-    // Who connects anew is told anew, where there is something to tell.
-    events.addEventListener("open", () => tellBehind(0));
-    return () => { events.close(); clearTimeout(waiting); };
+    // Without news nothing is asked, so nothing else would notice that the server is away. Who connects anew is told
+    // anew, and asks for what came meanwhile.
+    let wasAway = false;
+    events.addEventListener("error", () => { wasAway = events.readyState === EventSource.CONNECTING; tellLate(LIVE, wasAway); });
+    events.addEventListener("open", () => { tellLate(LIVE, false); tellBehind(0); if (wasAway) setNews((old) => old + 1); wasAway = false; });
+    return () => { events.close(); clearTimeout(waiting); tellLate(LIVE, false); };
   }, [source]);
   return news;
 }
