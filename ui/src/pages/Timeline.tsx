@@ -64,13 +64,17 @@ export function Timeline({ trace, base }: { trace: Trace; base: string[] }) {
     setOpen(next);
   };
   const lay = (name: Overlay, isOn: boolean) => setLaidOver(OVERLAYS.filter((each) => (each === name ? isOn : overlays.has(each))).join(","));
-  const search = (wanted: string) => { setText(wanted); setHit(""); };
+  const search = (wanted: string) => { setText(wanted); setHit(""); setWaiting(0); };
 
   // A file has the flame graphs of all time only.
   const flameRank = range?.rank ?? [...open][0] ?? trace.ranks[0]?.rank;
   const hits = useHits(trace, text, source.served);
   const place = hit === "" ? -1 : Number(hit) - 1;
+  // Who types fast asks for the first before it is found.
+  const [waiting, setWaiting] = useState(0);
+  useEffect(() => { if (hits && waiting) { setWaiting(0); step(waiting); } }, [hits, waiting]);
   const step = (by: number) => {
+    if (!hits && text.trim() && source.served) setWaiting(by);
     if (!hits?.hits.length) return;
     const next = (Math.max(place, by > 0 ? -1 : 0) + by + hits.hits.length) % hits.hits.length;
     setHit(String(next + 1));
