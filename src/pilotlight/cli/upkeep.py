@@ -24,13 +24,13 @@ _MOST_SUCCESSORS = 5
 
 
 class Upkeep:
-    """An agent that was started for jobs may end before its job: it was killed, or a scheduler ended
-    it with the step that had started it. The next one goes on with the recording. A service is left
-    to its supervisor."""
+    """An agent that was started for jobs may end before its job: it was killed, or a scheduler
+    ended it with the step that had started it. The next one goes on with the recording. A service
+    is left to its supervisor."""
 
     def __init__(self, job: str, output: Path | None, command: Sequence[str]) -> None:
         self._job = job
-        self._wanted = {
+        self._wanted: dict[str, Any] = {
             "folder": str(output.absolute()) if output is not None else None,
             # Where `pilotlight report` will look; the agent was perhaps started with another home.
             "recordings": str(recordings_root()) if output is None else None,
