@@ -22,14 +22,17 @@ export function Kernels({ job, range, news }: Part) {
     { title: "mean", cell: (row) => duration(row.mean_ns), sort: (row) => row.mean_ns }, { title: "min", cell: (row) => duration(row.min_ns) }, { title: "max", cell: (row) => duration(row.max_ns), sort: (row) => row.max_ns }]} /></>;
 }
 
+// Of those that are only known to be enqueued, how long they take is not.
+const told = (row: CollectiveRow, ns: number) => duration(row.max_ns > 0 ? ns : null);
+
 export function Collectives({ job, range, news }: Part) {
   const { value: rows, failure } = useData<CollectiveRow[]>(`v1/collectives?job=${encodeURIComponent(job.row.job)}&limit=200&${spanOf(range)}`, news);
   if (failure) return <Failed failure={failure} />;
   if (!rows) return <Waiting height={300} />;
   return <><Zoomed job={job.row.job} range={range} /><Table title="Collectives" rows={rows} empty="No collective was recorded in this time." columns={[
     { title: "operation", isText: true, isBrief: true, cell: (row) => row.operation, sort: (row) => row.operation }, { title: "group", isText: true, cell: (row) => row.group, sort: (row) => row.group }, { title: "ranks", cell: (row) => count(row.ranks) },
-    { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "total", cell: (row) => duration(row.total_ns), sort: (row) => row.total_ns }, { title: "moving, waiting", cell: (row) => <Bar pieces={[{ label: "moving data", ns: Math.max(0, row.total_ns - row.wait_ns), colour: "communication" }, { label: "waiting for others", ns: row.wait_ns, colour: "idle" }]} narrow /> }, { title: "waiting for others", hint: "until the last rank has come", cell: (row) => `${duration(row.wait_ns)} (${share(row.total_ns ? row.wait_ns / row.total_ns : 0)})`, sort: (row) => row.wait_ns },
-    { title: "mean", cell: (row) => duration(row.mean_ns) }, { title: "longest", cell: (row) => duration(row.max_ns), sort: (row) => row.max_ns }, { title: "bytes", cell: (row) => size(row.bytes), sort: (row) => row.bytes }, { title: "rate", hint: "bytes a second while data moves", cell: (row) => (row.gigabytes_per_s === null ? <small>{UNKNOWN}</small> : `${value(row.gigabytes_per_s)} GB/s`) }]} />
+    { title: "count", cell: (row) => count(row.count), sort: (row) => row.count }, { title: "total", cell: (row) => told(row, row.total_ns), sort: (row) => row.total_ns }, { title: "moving, waiting", cell: (row) => <Bar pieces={[{ label: "moving data", ns: Math.max(0, row.total_ns - row.wait_ns), colour: "communication" }, { label: "waiting for others", ns: row.wait_ns, colour: "idle" }]} narrow /> }, { title: "waiting for others", hint: "until the last rank has come", cell: (row) => row.max_ns > 0 ? `${duration(row.wait_ns)} (${share(row.total_ns ? row.wait_ns / row.total_ns : 0)})` : UNKNOWN, sort: (row) => row.wait_ns },
+    { title: "mean", cell: (row) => told(row, row.mean_ns) }, { title: "longest", cell: (row) => told(row, row.max_ns), sort: (row) => row.max_ns }, { title: "bytes", cell: (row) => size(row.bytes), sort: (row) => row.bytes }, { title: "rate", hint: "bytes a second while data moves", cell: (row) => (row.gigabytes_per_s === null ? <small>{UNKNOWN}</small> : `${value(row.gigabytes_per_s)} GB/s`) }]} />
     {rows.length > 0 && <p class="legend together"><span><span class="swatch" style={{ background: "var(--communication)" }} />moving data</span><span><span class="swatch" style={{ background: "var(--idle)" }} />waiting for the last rank to come</span></p>}
     {rows.some((row) => row.operation === "ddp.all_reduce") && <p class="quiet">ddp.all_reduce is the end of DDP's reductions, which no backward hides: all of it counts as waiting, and no rate follows from it.</p>}</>;
 }
